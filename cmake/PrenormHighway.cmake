@@ -1,0 +1,23 @@
+# Finds Highway 1.0.3 or newer and sets PRENORM_HWY to the target to link. Used by the build and,
+# installed beside prenormConfig.cmake, by consumers of a static library.
+find_package(hwy 1.0.3 QUIET CONFIG)
+if(NOT hwy_FOUND)
+  find_package(PkgConfig QUIET)
+endif()
+if(hwy_FOUND)
+  set(PRENORM_HWY hwy::hwy)
+elseif(TARGET prenorm_hwy)
+  set(PRENORM_HWY prenorm_hwy)
+else()
+  # A Highway whose package lacks its CMake files: pkg-config tells the paths, or the defaults do.
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(PRENORM_HWY_PC QUIET libhwy>=1.0.3)
+  endif()
+  find_path(PRENORM_HWY_INCLUDE hwy/highway.h HINTS ${PRENORM_HWY_PC_INCLUDE_DIRS} REQUIRED)
+  find_library(PRENORM_HWY_LIBRARY hwy HINTS ${PRENORM_HWY_PC_LIBRARY_DIRS} REQUIRED)
+  mark_as_advanced(PRENORM_HWY_INCLUDE PRENORM_HWY_LIBRARY)
+  add_library(prenorm_hwy INTERFACE IMPORTED GLOBAL)
+  target_include_directories(prenorm_hwy INTERFACE "${PRENORM_HWY_INCLUDE}")
+  target_link_libraries(prenorm_hwy INTERFACE "${PRENORM_HWY_LIBRARY}")
+  set(PRENORM_HWY prenorm_hwy)
+endif()

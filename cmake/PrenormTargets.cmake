@@ -1,0 +1,44 @@
+# The library and the program. One source list by folder: the folders and their ranks are described
+# in ARCHITECTURE.md and tested by tests/structure_test.py.
+set(PRENORM_FOLDERS base tensor reference kernels formats text layers model train generate study
+                    report)
+set(PRENORM_SOURCES)
+foreach(folder IN LISTS PRENORM_FOLDERS)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/${folder}/*.cc")
+  list(APPEND PRENORM_SOURCES ${sources})
+endforeach()
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+add_library(prenorm_options INTERFACE)
+target_compile_features(prenorm_options INTERFACE cxx_std_20)
+# No contraction: every fused multiply-add in the arithmetic is written as one.
+target_compile_options(prenorm_options INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic
+                       -Wshadow -Wnon-virtual-dtor $<$<BOOL:${PRENORM_WERROR}>:-Werror>)
+
+add_library(prenorm ${PRENORM_SOURCES})
+add_library(prenorm::prenorm ALIAS prenorm)
+target_compile_features(prenorm PUBLIC cxx_std_20)
+target_include_directories(prenorm PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                                          "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+# What is header-only or concerns only our own compilation stays out of the exported interface.
+target_link_libraries(prenorm PUBLIC Threads::Threads
+                      PRIVATE ${PRENORM_HWY} fmt::fmt tomlplusplus::tomlplusplus
+                              $<BUILD_INTERFACE:prenorm_options>
+                              $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+set_target_properties(prenorm PROPERTIES VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR} POSITION_INDEPENDENT_CODE ON)
+
+file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/cli/*.cc")
+if(cli_sources AND (PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS))
+  list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
+  # A library of its own, so that the tests reach the parts of the command line.
+  add_library(prenorm_cli STATIC EXCLUDE_FROM_ALL ${cli_sources})
+  target_link_libraries(prenorm_cli PRIVATE prenorm_options
+                        PUBLIC prenorm CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json
+                               tomlplusplus::tomlplusplus)
+endif()
+if(PRENORM_BUILD_PROGRAM AND EXISTS "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
+  add_executable(prenorm_program prenorm/cli/main.cc)
+  set_target_properties(prenorm_program PROPERTIES OUTPUT_NAME prenorm)
+  target_link_libraries(prenorm_program PRIVATE prenorm_cli prenorm_options)
+endif()

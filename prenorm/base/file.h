@@ -1,0 +1,74 @@
+// Reading files whole or mapped, and writing them so that a crash never leaves half of one.
+//
+//   std::string text = read_file("corpus.txt");
+//   write_file_durably("RUN/config.json", json);
+//   write_file_durably("RUN/model.safetensors", [&](FileWriter& out) { out.write(header); ... });
+//
+// Every failure is an IoError that names the path and the system's reason.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "prenorm/base/function_ref.h"
+
+namespace prenorm {
+
+// The whole file (a pipe works too). Throws IoError: missing, a folder, unreadable.
+std::string read_file(const std::filesystem::path& path);
+
+// The rest of a stream, e.g. std::cin; `name` stands for it in the IoError.
+std::string read_stream(std::istream& in, std::string_view name);
+
+// A regular file mapped read-only; pages are read when touched. An empty file has empty bytes().
+// Another process that shortens the file while it is mapped kills this one (SIGBUS): files written
+// by write_file_durably are replaced, never shortened.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::filesystem::path& path);  // throws IoError
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Where the callback of write_file_durably puts its bytes. Small writes are gathered.
+class FileWriter {
+ public:
+  FileWriter(int descriptor, std::string name) : fd_(descriptor), name_(std::move(name)) {}
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::string_view bytes);  // throws IoError
+  void write(std::span<const std::byte> bytes);
+  void flush();
+
+ private:
+  void write_through(std::string_view bytes);
+
+  int fd_;
+  std::string name_;
+  std::string buffer_;
+};
+
+// Replaces the file at `path` whole or not at all: the bytes go to a temporary file in the same
+// folder, which is synced, renamed over `path`, and the folder synced. On any error, the callback's
+// own exceptions included, the temporary file is removed and `path` is as it was.
+// A symbolic link at `path` is replaced, not followed. Throws IoError.
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
+void write_file_durably(const std::filesystem::path& path, FunctionRef<void(FileWriter&)> fill);
+
+// Makes the folder and its parents. Throws IoError when that fails, when something else than a
+// folder is there, or when no file can be made inside.
+void ensure_directory(const std::filesystem::path& folder);
+
+}  // namespace prenorm

@@ -1,0 +1,119 @@
+#include "prenorm/base/thread_pool.h"
+
+#include <sched.h>
+
+#include <chrono>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace prenorm {
+namespace {
+
+constexpr std::uint32_t kClosed = 0xffffffffu;
+constexpr auto kSpin = std::chrono::microseconds(40);
+
+inline void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until `ready` or the spin time is over; true when ready.
+template <typename Ready>
+bool spin_until(Ready ready) {
+  const auto give_up = std::chrono::steady_clock::now() + kSpin;
+  for (;;) {
+    for (int i = 0; i < 64; ++i) {
+      if (ready()) return true;
+      relax();
+    }
+    if (std::chrono::steady_clock::now() > give_up) return false;
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  ticket_.store(kClosed);
+  for (int worker = 1; worker < threads; ++worker) {
+    workers_.emplace_back([this, worker] { work(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true);
+  epoch_.fetch_add(1);
+  epoch_.notify_all();
+  for (std::thread& thread : workers_) thread.join();
+}
+
+bool ThreadPool::claim_and_run(int worker) {
+  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  for (;;) {
+    const auto piece = static_cast<std::uint32_t>(ticket);
+    // Both reads are of the ticket's own loop if the swap below succeeds: the fields change only
+    // while the ticket is closed.
+    const std::uint32_t pieces = pieces_.load(std::memory_order_relaxed);
+    const Body* body = body_.load(std::memory_order_relaxed);
+    if (piece >= pieces) return false;
+    if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+      (*body)(static_cast<Index>(piece), worker);
+      if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces) done_.notify_one();
+      return true;
+    }
+  }
+}
+
+void ThreadPool::run(Index pieces, Body body) {
+  if (pieces <= 0) return;
+  if (workers_.empty() || pieces == 1) {
+    for (Index piece = 0; piece < pieces; ++piece) body(piece, 0);
+    return;
+  }
+  const std::uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+  ticket_.store(loop << 32 | kClosed, std::memory_order_seq_cst);
+  const auto count = static_cast<std::uint32_t>(pieces);
+  body_.store(&body, std::memory_order_relaxed);
+  pieces_.store(count, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+  ticket_.store(loop << 32, std::memory_order_release);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  while (claim_and_run(0)) {
+  }
+  const auto finished = [&] { return done_.load(std::memory_order_acquire) == count; };
+  while (!spin_until(finished)) {
+    const std::uint32_t seen = done_.load(std::memory_order_acquire);
+    if (seen != count) done_.wait(seen, std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::work(int worker) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    const auto called = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
+    while (!spin_until(called)) epoch_.wait(seen, std::memory_order_acquire);
+    seen = epoch_.load(std::memory_order_acquire);
+    if (stop_.load()) return;
+    while (claim_and_run(worker)) {
+    }
+  }
+}
+
+int available_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    const int count = CPU_COUNT(&set);
+    if (count > 0) return count;
+  }
+  const unsigned count = std::thread::hardware_concurrency();
+  return count == 0 ? 1 : static_cast<int>(count);
+}
+
+}  // namespace prenorm

@@ -1,0 +1,54 @@
+// A pool of workers for short, data-parallel loops inside a training step.
+//
+//   pool.run(pieces, [&](Index piece, int worker) { ... });
+//
+// Pieces are claimed one at a time by whoever is free, the caller included, so a worker that the
+// operating system holds up delays only the piece it holds. Which worker ran which piece must
+// never change a bit of the result. Workers spin briefly after each loop, then sleep.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "prenorm/base/function_ref.h"
+#include "prenorm/base/index.h"
+
+namespace prenorm {
+
+class ThreadPool {
+ public:
+  using Body = FunctionRef<void(Index piece, int worker)>;
+
+  // Requires: threads >= 1. The calling thread is one of them.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(piece, worker) once for each piece in [0, pieces); returns when all are done.
+  // worker is in [0, threads()) and no two running calls share it. The body must not throw and
+  // must not call run() on the same pool. One caller at a time.
+  void run(Index pieces, Body body);
+
+ private:
+  void work(int worker);
+  bool claim_and_run(int worker);
+
+  // The ticket holds the loop's number in its upper half and the next piece in its lower half; a
+  // worker claims a piece with one compare-and-swap, which fails if the loop is over.
+  std::atomic<std::uint64_t> ticket_{0};
+  std::atomic<const Body*> body_{nullptr};
+  std::atomic<std::uint32_t> pieces_{0};
+  alignas(64) std::atomic<std::uint32_t> done_{0};
+  alignas(64) std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+// Threads that this process may run on: its affinity mask, not the machine's count.
+int available_threads();
+
+}  // namespace prenorm

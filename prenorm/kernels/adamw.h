@@ -1,0 +1,25 @@
+// AdamW (Loshchilov, Hutter 2019), PyTorch's formula, with gradient clipping and clearing fused:
+//
+//   g ← clip · g;  p ← p (1 − lr λ);  m ← β1 m + (1 − β1) g;  v ← β2 v + (1 − β2) g²
+//   p ← p − lr / (1 − β1^t) · m / (sqrt(v) / sqrt(1 − β2^t) + ε);  g ← 0
+#pragma once
+#include <span>
+
+#include "prenorm/kernels/runtime.h"
+
+namespace prenorm::kernels {
+
+struct AdamWStep {
+  double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
+  Index step = 1;           // t, counted from 1
+  double grad_scale = 1.0;  // clip
+};
+
+// One pass over a parameter. All spans have the same length. Overwrites all four; grad becomes 0.
+void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value,
+           std::span<float> grad, std::span<float> first_moment, std::span<float> second_moment);
+
+// Σ x² in double, by one fixed tree: for the gradient norm.
+double sum_of_squares(const Runtime& run, std::span<const float> x);
+
+}  // namespace prenorm::kernels

@@ -1,0 +1,294 @@
+#include "prenorm/kernels/attention_target.h"
+
+#include <algorithm>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "prenorm/kernels/attention_target.cc"
+#include "prenorm/kernels/targets.h"
+// The per-target parts come after the target has been chosen.
+#include "prenorm/kernels/attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+Index forward_scratch(Index head_width) {
+  return kTileRows * (kKeyBlock + padded_head(head_width));
+}
+
+void pack_keys(const float* k, Index row, Index count, Index head_width, float* panels) {
+  for (Index s = 0; s < count; s += kKeyBlock) {
+    pack_transposed(k + s * row, row, head_width, std::min(kKeyBlock, count - s), kKeyBlock,
+                    panels + s * head_width, kKeyBlock);
+  }
+}
+
+void pack_head_rows(const float* x, Index row, Index count, Index head_width, float* to) {
+  const Index padded = padded_head(head_width);
+  pack_rows(x, row, count, head_width, padded, to, padded);
+}
+
+HWY_INLINE float exp_of(float x) { return hn::GetLane(exp(hn::Set(DF(), x))); }
+
+// The keys that query `t` sees in the block from key `k0`: the first `count` of them.
+HWY_INLINE Index visible(bool causal, Index t, Index k0, Index keys) {
+  const Index end = causal ? std::min(keys, t + 1) : keys;
+  return std::clamp<Index>(end - k0, 0, kKeyBlock);
+}
+
+// Scaled scores of one row; what it does not see is −∞.
+HWY_INLINE void scale_and_mask(float* s, float scale, Index count) {
+  const F16 factor = set_f(scale);
+  for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(mul(load_f(s + j), factor), s + j);
+  for (Index j = count; j < kKeyBlock; ++j) s[j] = kMinusInfinity;
+}
+
+// s ← exp(s − m), with exactly 0 past `count`; returns the sum on the lanes' fixed tree.
+HWY_INLINE float exponentials(float* s, float m, Index count) {
+  const F16 shift = set_f(m);
+  for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(exp(sub(load_f(s + j), shift)), s + j);
+  for (Index j = count; j < kKeyBlock; ++j) s[j] = 0.0f;
+  F16 sum = load_f(s);
+  for (Index j = kLanes; j < kKeyBlock; j += kLanes) sum = add(sum, load_f(s + j));
+  return sum_lanes(sum);
+}
+
+HWY_INLINE float row_maximum(const float* s) {
+  F16 m = load_f(s);
+  for (Index j = kLanes; j < kKeyBlock; j += kLanes) m = max(m, load_f(s + j));
+  return max_lanes(m);
+}
+
+// A tile of query rows against all the keys that they see, block after block.
+struct ForwardTile {
+  const AttentionRows& p;
+  Index row;  // first row of the tile
+
+  template <int Rows>
+  HWY_INLINE void run() const {
+    const Index padded = padded_head(p.head_width);
+    float* scores = p.scratch;
+    float* out = p.scratch + kTileRows * kKeyBlock;
+    float maximum[Rows], total[Rows];
+    std::fill_n(out, Rows * padded, 0.0f);
+    std::fill_n(maximum, Rows, kMinusInfinity);
+    std::fill_n(total, Rows, 0.0f);
+    const Index last = p.first + row + Rows - 1;
+    const Index end = p.causal ? std::min(p.keys, last + 1) : p.keys;
+    for (Index k0 = 0; k0 < end; k0 += kKeyBlock) {
+      block_scores<Rows>(p.q + row * p.q_row, p.q_row, p.key_panels + k0 * p.head_width,
+                         p.head_width, scores);
+      Stretch seen;
+      float correction[Rows];
+      for (int i = 0; i < Rows; ++i) {
+        const Index t = p.first + row + i;
+        const Index count = visible(p.causal, t, k0, p.keys);
+        seen.begin[i] = 0;
+        seen.end[i] = count;
+        if (count == 0) continue;
+        float* s = scores + i * kKeyBlock;
+        scale_and_mask(s, p.scale, count);
+        const float block_max = row_maximum(s);
+        const float m = maximum[i] > block_max ? maximum[i] : block_max;
+        // Every score −∞: such a row attends to nothing so far.
+        const float shift = m == kMinusInfinity ? 0.0f : m;
+        correction[i] = exp_of(maximum[i] - shift);
+        total[i] = total[i] * correction[i] + exponentials(s, shift, count);
+        maximum[i] = m;
+        if (p.dropout.threshold != 0) drop_row(p.dropout, t, k0, count, s);
+      }
+      add_ragged<Rows>(scores, kKeyBlock, 1, p.values + k0 * padded, padded, seen, correction, out);
+    }
+    for (int i = 0; i < Rows; ++i) {
+      const float inverse = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+      float* to = p.out + (row + i) * p.out_row;
+      for (Index c = 0; c < p.head_width; ++c) to[c] = out[i * padded + c] * inverse;
+      if (p.row_max != nullptr) {
+        p.row_max[row + i] = maximum[i];
+        p.row_sum[row + i] = total[i];
+      }
+    }
+  }
+};
+
+void forward(const AttentionRows& p) {
+  for (Index row = 0; row < p.rows; row += kTileRows) {
+    with_rows(std::min<Index>(kTileRows, p.rows - row), ForwardTile{p, row});
+  }
+}
+
+Index backward_scratch(Index time, Index head_width) {
+  const Index blocks = round_up(time, kKeyBlock);
+  return 2 * blocks * head_width + 6 * blocks * padded_head(head_width) + round_up(time, kLanes) +
+         2 * kKeyBlock * kKeyBlock;
+}
+
+// Where the backward pass of one head keeps its packed operands and sums.
+struct HeadMemory {
+  float *key_panels, *value_panels;     // [blocks][D][64]
+  float *q, *k, *dout, *dq, *dk, *dv;   // [T, padded]
+  float *delta;                         // [T]
+  float *p, *ds;                        // [64, 64]
+
+  explicit HeadMemory(const AttentionHead& h) {
+    const Index blocks = round_up(h.time, kKeyBlock);
+    const Index panels = blocks * h.head_width, rows = blocks * padded_head(h.head_width);
+    float* next = h.scratch;
+    for (float** part : {&key_panels, &value_panels}) *part = next, next += panels;
+    for (float** part : {&q, &k, &dout, &dq, &dk, &dv}) *part = next, next += rows;
+    delta = next;
+    next += round_up(h.time, kLanes);
+    p = next;
+    ds = p + kKeyBlock * kKeyBlock;
+  }
+};
+
+// delta[t] = Σ_d dout[t, d] out[t, d]
+void row_deltas(const AttentionHead& h, float* delta) {
+  for (Index t = 0; t < h.time; ++t) {
+    const float* a = h.dout + t * h.dout_row;
+    const float* b = h.out + t * h.out_row;
+    D16 sum = set_d(0.0);
+    Index c = 0;
+    for (; c + kLanes <= h.head_width; c += kLanes) sum = fma(load_d(a + c), load_d(b + c), sum);
+    if (c < h.head_width) {
+      const Index rest = h.head_width - c;
+      sum = fma(load_d_part(a + c, rest, 0.0f), load_d_part(b + c, rest, 0.0f), sum);
+    }
+    delta[t] = static_cast<float>(sum_lanes(sum));
+  }
+}
+
+// Probabilities p and score gradients ds of a tile of query rows against the keys from k0:
+//   p = softmax;  ds = p ∘ (dout Vᵀ − delta) · scale
+struct ScoreTile {
+  const AttentionHead& h;
+  const HeadMemory& m;
+  Index q0, k0, row;  // the block of queries, the block of keys, the tile's first row in it
+
+  template <int Rows>
+  HWY_INLINE void run() const {
+    const Index padded = padded_head(h.head_width), t0 = q0 + row;
+    float* p = m.p + row * kKeyBlock;
+    float* ds = m.ds + row * kKeyBlock;
+    block_scores<Rows>(m.q + t0 * padded, padded, m.key_panels + k0 * h.head_width, h.head_width,
+                       p);
+    block_scores<Rows>(m.dout + t0 * padded, padded, m.value_panels + k0 * h.head_width,
+                       h.head_width, ds);
+    for (int i = 0; i < Rows; ++i) one_row(t0 + i, p + i * kKeyBlock, ds + i * kKeyBlock);
+  }
+
+  HWY_INLINE void one_row(Index t, float* p, float* ds) const {
+    const Index count = visible(h.causal, t, k0, h.time);
+    const float total = h.row_sum[t], m_t = h.row_max[t];
+    scale_and_mask(p, h.scale, count);
+    exponentials(p, m_t == kMinusInfinity ? 0.0f : m_t, count);
+    const F16 inverse = set_f(total == 0.0f ? 0.0f : 1.0f / total);
+    const F16 delta = set_f(m.delta[t]), scale = set_f(h.scale);
+    for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(mul(load_f(p + j), inverse), p + j);
+    if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, ds);
+    for (Index j = 0; j < kKeyBlock; j += kLanes) {
+      const F16 inner = sub(load_f(ds + j), delta);
+      store_f(mul(mul(load_f(p + j), inner), scale), ds + j);
+    }
+    for (Index j = count; j < kKeyBlock; ++j) ds[j] = 0.0f;
+    if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, p);
+  }
+};
+
+// dq rows of a tile += ds · K over the keys that each row sees.
+struct QueryGradientTile {
+  const AttentionHead& h;
+  const HeadMemory& m;
+  Index q0, k0, row;
+
+  template <int Rows>
+  HWY_INLINE void run() const {
+    const Index padded = padded_head(h.head_width), t0 = q0 + row;
+    Stretch seen;
+    float ones[Rows];
+    for (int i = 0; i < Rows; ++i) {
+      seen.begin[i] = 0;
+      seen.end[i] = visible(h.causal, t0 + i, k0, h.time);
+      ones[i] = 1.0f;
+    }
+    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen, ones,
+                     m.dq + t0 * padded);
+  }
+};
+
+// dv and dk rows of a tile of keys += pᵀ · dout and dsᵀ · Q over the queries that see each key.
+struct KeyGradientTile {
+  const AttentionHead& h;
+  const HeadMemory& m;
+  Index q0, k0, row;  // row: the tile's first key in its block
+
+  template <int Rows>
+  HWY_INLINE void run() const {
+    const Index padded = padded_head(h.head_width), s0 = k0 + row;
+    const Index queries = std::min(kKeyBlock, h.time - q0);
+    Stretch seen;
+    float ones[Rows];
+    for (int i = 0; i < Rows; ++i) {
+      seen.begin[i] = h.causal ? std::clamp<Index>(s0 + i - q0, 0, queries) : 0;
+      seen.end[i] = queries;
+      ones[i] = 1.0f;
+    }
+    add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + q0 * padded, padded, seen, ones,
+                     m.dv + s0 * padded);
+    add_ragged<Rows>(m.ds + row, 1, kKeyBlock, m.q + q0 * padded, padded, seen, ones,
+                     m.dk + s0 * padded);
+  }
+};
+
+template <typename TileType>
+void each_tile(const AttentionHead& h, const HeadMemory& m, Index q0, Index k0, Index rows) {
+  for (Index row = 0; row < rows; row += kTileRows) {
+    with_rows(std::min<Index>(kTileRows, rows - row), TileType{h, m, q0, k0, row});
+  }
+}
+
+void backward(const AttentionHead& h) {
+  const HeadMemory m(h);
+  const Index padded = padded_head(h.head_width);
+  pack_keys(h.k, h.qkv_row, h.time, h.head_width, m.key_panels);
+  pack_keys(h.v, h.qkv_row, h.time, h.head_width, m.value_panels);
+  pack_head_rows(h.q, h.qkv_row, h.time, h.head_width, m.q);
+  pack_head_rows(h.k, h.qkv_row, h.time, h.head_width, m.k);
+  pack_head_rows(h.dout, h.dout_row, h.time, h.head_width, m.dout);
+  for (float* sums : {m.dq, m.dk, m.dv}) std::fill_n(sums, h.time * padded, 0.0f);
+  row_deltas(h, m.delta);
+  for (Index k0 = 0; k0 < h.time; k0 += kKeyBlock) {
+    const Index keys = std::min(kKeyBlock, h.time - k0);
+    for (Index q0 = h.causal ? k0 : 0; q0 < h.time; q0 += kKeyBlock) {
+      const Index queries = std::min(kKeyBlock, h.time - q0);
+      each_tile<ScoreTile>(h, m, q0, k0, queries);
+      each_tile<QueryGradientTile>(h, m, q0, k0, queries);
+      each_tile<KeyGradientTile>(h, m, q0, k0, keys);
+    }
+  }
+  for (Index t = 0; t < h.time; ++t) {
+    std::copy_n(m.dq + t * padded, h.head_width, h.dq + t * h.dqkv_row);
+    std::copy_n(m.dk + t * padded, h.head_width, h.dk + t * h.dqkv_row);
+    std::copy_n(m.dv + t * padded, h.head_width, h.dv + t * h.dqkv_row);
+  }
+}
+
+}  // namespace
+
+const AttentionTarget kAttentionTarget = {forward_scratch, backward_scratch, pack_keys,
+                                          pack_head_rows,  forward,          backward};
+
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace prenorm::kernels {
+PRENORM_TARGET_TABLE(AttentionTarget, attention_target, kAttentionTarget)
+}  // namespace prenorm::kernels
+#endif

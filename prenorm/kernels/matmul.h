@@ -1,0 +1,80 @@
+// Matrix products with one fixed arithmetic:
+//
+//   c[m, n] = init + S_0 + S_1 + …     S_b = one chain of fused multiply-adds from zero, in
+//                                      ascending k, over k in [256 b, 256 b + 256)
+//
+// added in ascending b, where init is zero, the bias or what c holds. The bits of an element depend
+// on nothing else: not on the instruction set, the tile, the threads, or how many rows are computed
+// together. Every product of the library goes through here.
+#pragma once
+#include <cstddef>
+
+#include "prenorm/kernels/activation.h"
+#include "prenorm/kernels/runtime.h"
+#include "prenorm/tensor/buffer.h"
+#include "prenorm/tensor/view.h"
+
+namespace prenorm::kernels {
+
+constexpr Index kSumBlock = 256;  // part of the arithmetic, not a tuning knob
+
+// The right-hand matrix [K, N], in one of three forms.
+class PackedMatrix;
+struct Right {
+  enum class Form { kPlain, kTransposed, kPacked };
+  Form form = Form::kPlain;
+  ConstMatrix matrix;                    // [K, N] if plain, [N, K] if transposed
+  const PackedMatrix* packed = nullptr;  // if packed
+
+  static Right plain(ConstMatrix b) { return {Form::kPlain, b, nullptr}; }
+  static Right transposed(ConstMatrix b) { return {Form::kTransposed, b, nullptr}; }
+  static Right panels(const PackedMatrix& b) { return {Form::kPacked, {}, &b}; }
+
+  Index k() const;
+  Index n() const;
+};
+
+// A right-hand matrix in the order in which the kernel of one instruction set reads it, for weights
+// that are used many times (generation). Panels [ceil(N / width)][K][width], zero-padded.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+  PackedMatrix(const Runtime& run, const Right& source);
+  Index k() const { return k_; }
+  Index n() const { return n_; }
+  Index width() const { return width_; }
+  const float* panel(Index p) const { return memory_.floats().data() + p * k_ * width_; }
+  explicit operator bool() const { return memory_.size() != 0; }
+  static std::size_t bytes(Isa isa, Index k, Index n);
+
+ private:
+  Buffer memory_;
+  Index k_ = 0, n_ = 0, width_ = 0;
+};
+
+// What happens around the sum, while the tile is still in cache.
+struct Epilogue {
+  bool accumulate = false;  // init is what c holds (excludes bias)
+  ConstVector bias;         // init is bias[n]; [N] or empty
+  // After the sum, at most one of:
+  ConstMatrix residual;                // c = residual + sum; [M, N]
+  Matrix activated;                    // activated = act(sum), c keeps the sum; [M, N]
+  ConstMatrix activation_input;        // c = sum * act'(activation_input); [M, N]
+  Activation activation = Activation::kGeluTanh;
+};
+
+// c = a b with the epilogue. a: [M, K] with any row stride, c: [M, N].
+// Requires: c overlaps no operand.
+void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const Epilogue& epilogue);
+
+// c += aᵀ b: the weight gradient. a: [K, M], b: [K, N], c: [M, N]. K (the tokens) is summed in the
+// same blocks of 256, so that micro-batches of a multiple of 256 tokens give the same bits as one.
+void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c);
+
+// sums[n] += Σ_m x[m, n], in blocks of 256 rows: the bias gradient. x: [M, N], sums: [N].
+void add_column_sums(const Runtime& run, ConstMatrix x, Vector sums);
+
+// The most scratch memory that any product takes, for the memory plan.
+std::size_t matmul_scratch_bytes(int threads);
+
+}  // namespace prenorm::kernels

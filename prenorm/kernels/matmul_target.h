@@ -1,0 +1,35 @@
+// The seam between the matrix product's driver (matmul.cc: who computes what) and its arithmetic
+// (matmul_target.cc: one copy for each instruction set). Internal to kernels/.
+#pragma once
+#include "prenorm/kernels/matmul.h"
+
+namespace prenorm::kernels {
+
+// One piece of a product: some rows against some panels over one stretch of k.
+struct MatmulPiece {
+  const float* a = nullptr;  // rows of a, or whole a when packing it
+  Index a_row = 0;           // elements between rows of a (of aᵀ when a_transposed)
+  bool a_transposed = false;  // a is [K, M]; packed into `a_scratch` first
+  float* a_scratch = nullptr;
+  const float* panels = nullptr;  // [panels][k][width]
+  Index panel_stride = 0;
+  Index rows = 0, columns = 0, k = 0;  // of this piece; columns may end inside the last panel
+  float* c = nullptr;                  // c[0, 0] of this piece
+  Index c_row = 0;
+  bool first = false, last = false;  // stretch of k
+  const Epilogue* epilogue = nullptr;
+  Index m = 0, n = 0;  // where this piece stands in c, for the epilogue's operands
+};
+
+struct MatmulTarget {
+  Index rows, width;  // of a tile
+  // One panel: k × columns (at most width) of the source, zero-padded.
+  void (*pack_plain)(const float* b, Index b_row, Index k, Index columns, float* panel);
+  void (*pack_transposed)(const float* b, Index b_row, Index k, Index columns, float* panel);
+  void (*piece)(const MatmulPiece& piece);
+  void (*column_sums)(const float* x, Index x_row, Index rows, Index columns, float* sums);
+};
+
+const MatmulTarget& matmul_target(Isa isa);
+
+}  // namespace prenorm::kernels

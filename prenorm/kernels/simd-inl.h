@@ -1,0 +1,164 @@
+// Sixteen logical lanes on any target: one AVX-512 vector, two of AVX2, four of NEON. Every row
+// reduction runs on these lanes and one combination tree, so its bits do not depend on the vector
+// width. Per-target include.
+#if defined(PRENORM_KERNELS_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PRENORM_KERNELS_SIMD_INL_H
+#undef PRENORM_KERNELS_SIMD_INL_H
+#else
+#define PRENORM_KERNELS_SIMD_INL_H
+#endif
+
+#include "prenorm/base/index.h"
+#include "prenorm/kernels/targets.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_AVX3
+using DF = hn::FixedTag<float, 16>;
+using DD = hn::FixedTag<double, 8>;
+#elif HWY_TARGET == HWY_AVX2
+using DF = hn::FixedTag<float, 8>;
+using DD = hn::FixedTag<double, 4>;
+#else
+using DF = hn::FixedTag<float, 4>;
+using DD = hn::FixedTag<double, 2>;
+#endif
+using DI = hn::RebindToSigned<DF>;
+using DHalf = hn::Rebind<float, DD>;  // as many floats as a vector of doubles has lanes
+using VF = hn::Vec<DF>;
+using VD = hn::Vec<DD>;
+
+constexpr Index kLanes = 16;  // part of the arithmetic, not a tuning knob
+constexpr Index kFloatLanes = static_cast<Index>(sizeof(VF) / sizeof(float));
+constexpr Index kDoubleLanes = static_cast<Index>(sizeof(VD) / sizeof(double));
+constexpr int kFloatVectors = static_cast<int>(kLanes / kFloatLanes);
+constexpr int kDoubleVectors = static_cast<int>(kLanes / kDoubleLanes);
+
+struct F16 {  // sixteen floats
+  VF v[kFloatVectors];
+};
+struct D16 {  // sixteen doubles
+  VD v[kDoubleVectors];
+};
+
+#define PRENORM_EACH_F(i) for (int i = 0; i < kFloatVectors; ++i)
+#define PRENORM_EACH_D(i) for (int i = 0; i < kDoubleVectors; ++i)
+
+HWY_INLINE F16 set_f(float x) {
+  F16 r;
+  PRENORM_EACH_F(i) r.v[i] = hn::Set(DF(), x);
+  return r;
+}
+HWY_INLINE D16 set_d(double x) {
+  D16 r;
+  PRENORM_EACH_D(i) r.v[i] = hn::Set(DD(), x);
+  return r;
+}
+HWY_INLINE F16 load_f(const float* p) {
+  F16 r;
+  PRENORM_EACH_F(i) r.v[i] = hn::LoadU(DF(), p + i * kFloatLanes);
+  return r;
+}
+HWY_INLINE void store_f(const F16& x, float* p) {
+  PRENORM_EACH_F(i) hn::StoreU(x.v[i], DF(), p + i * kFloatLanes);
+}
+// The first `count` (1 to 15) lanes from memory, the others `fill`.
+HWY_INLINE F16 load_f_part(const float* p, Index count, float fill) {
+  alignas(64) float tmp[kLanes];
+  for (Index i = 0; i < kLanes; ++i) tmp[i] = i < count ? p[i] : fill;
+  return load_f(tmp);
+}
+HWY_INLINE void store_f_part(const F16& x, float* p, Index count) {
+  alignas(64) float tmp[kLanes];
+  store_f(x, tmp);
+  for (Index i = 0; i < count; ++i) p[i] = tmp[i];
+}
+// Sixteen floats at p, widened.
+HWY_INLINE D16 load_d(const float* p) {
+  D16 r;
+  PRENORM_EACH_D(i) r.v[i] = hn::PromoteTo(DD(), hn::LoadU(DHalf(), p + i * kDoubleLanes));
+  return r;
+}
+HWY_INLINE D16 load_d_part(const float* p, Index count, float fill) {
+  alignas(64) float tmp[kLanes];
+  for (Index i = 0; i < kLanes; ++i) tmp[i] = i < count ? p[i] : fill;
+  return load_d(tmp);
+}
+// Rounded to float, to nearest even.
+HWY_INLINE void store_d(const D16& x, float* p) {
+  PRENORM_EACH_D(i) hn::StoreU(hn::DemoteTo(DHalf(), x.v[i]), DHalf(), p + i * kDoubleLanes);
+}
+HWY_INLINE void store_d_part(const D16& x, float* p, Index count) {
+  alignas(64) float tmp[kLanes];
+  store_d(x, tmp);
+  for (Index i = 0; i < count; ++i) p[i] = tmp[i];
+}
+
+#define PRENORM_BINARY(name, op)                    \
+  HWY_INLINE F16 name(const F16& a, const F16& b) { \
+    F16 r;                                          \
+    PRENORM_EACH_F(i) r.v[i] = op(a.v[i], b.v[i]);  \
+    return r;                                       \
+  }                                                 \
+  HWY_INLINE D16 name(const D16& a, const D16& b) { \
+    D16 r;                                          \
+    PRENORM_EACH_D(i) r.v[i] = op(a.v[i], b.v[i]);  \
+    return r;                                       \
+  }
+PRENORM_BINARY(add, hn::Add)
+PRENORM_BINARY(sub, hn::Sub)
+PRENORM_BINARY(mul, hn::Mul)
+PRENORM_BINARY(div, hn::Div)
+#undef PRENORM_BINARY
+
+// a * b + c with one rounding.
+HWY_INLINE F16 fma(const F16& a, const F16& b, const F16& c) {
+  F16 r;
+  PRENORM_EACH_F(i) r.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+HWY_INLINE D16 fma(const D16& a, const D16& b, const D16& c) {
+  D16 r;
+  PRENORM_EACH_D(i) r.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+// The larger lane by lane; the same for NaN and signed zeros on every target: a > b ? a : b.
+HWY_INLINE F16 max(const F16& a, const F16& b) {
+  F16 r;
+  PRENORM_EACH_F(i) r.v[i] = hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]);
+  return r;
+}
+
+// The one combination tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
+HWY_INLINE float sum_lanes(const F16& x) {
+  alignas(64) float t[kLanes];
+  store_f(x, t);
+  for (int width = 8; width >= 1; width /= 2) {
+    for (int i = 0; i < width; ++i) t[i] = t[i] + t[i + width];
+  }
+  return t[0];
+}
+HWY_INLINE double sum_lanes(const D16& x) {
+  alignas(64) double t[kLanes];
+  PRENORM_EACH_D(i) hn::Store(x.v[i], DD(), t + i * kDoubleLanes);
+  for (int width = 8; width >= 1; width /= 2) {
+    for (int i = 0; i < width; ++i) t[i] = t[i] + t[i + width];
+  }
+  return t[0];
+}
+HWY_INLINE float max_lanes(const F16& x) {
+  alignas(64) float t[kLanes];
+  store_f(x, t);
+  for (int width = 8; width >= 1; width /= 2) {
+    for (int i = 0; i < width; ++i) t[i] = t[i] > t[i + width] ? t[i] : t[i + width];
+  }
+  return t[0];
+}
+
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target guard

@@ -1,0 +1,62 @@
+// The inner product of every matrix kernel: a tile of a few rows against a few vectors of columns,
+// each element one chain of fused multiply-adds in ascending k. Per-target include.
+#if defined(PRENORM_KERNELS_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PRENORM_KERNELS_TILE_INL_H
+#undef PRENORM_KERNELS_TILE_INL_H
+#else
+#define PRENORM_KERNELS_TILE_INL_H
+#endif
+
+#include "prenorm/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+
+// The tile that fills the registers: accumulators, one row of b and one broadcast value of a.
+#if HWY_TARGET == HWY_AVX3
+constexpr int kTileRows = 8, kTileVectors = 3;
+#elif HWY_TARGET == HWY_AVX2
+constexpr int kTileRows = 6, kTileVectors = 2;
+#else
+constexpr int kTileRows = 8, kTileVectors = 2;
+#endif
+constexpr Index kTileWidth = kTileVectors * kFloatLanes;
+
+template <int Rows, int Vectors>
+struct Tile {
+  VF sum[Rows][Vectors];
+};
+
+// sum[i][j] = Σ_k a[i * a_row + k * a_step] * b[k * b_row + column j], k ascending from 0.
+// `b` is aligned to a vector and so is b_row.
+template <int Rows, int Vectors>
+HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a_row, Index a_step,
+                                            const float* HWY_RESTRICT b, Index b_row, Index k) {
+  const DF d;
+  Tile<Rows, Vectors> t;
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::Zero(d);
+  }
+  for (Index kk = 0; kk < k; ++kk) {
+    VF row[Vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + j * kFloatLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const VF x = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::MulAdd(x, row[j], t.sum[i][j]);
+    }
+    a += a_step;
+    b += b_row;
+  }
+  return t;
+}
+
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target guard

@@ -1,0 +1,42 @@
+// The feed-forward network:  y = act(x W1 + b1) W2 + b2.
+#pragma once
+#include "prenorm/layers/linear.h"
+
+namespace prenorm {
+
+class FeedForward {
+ public:
+  struct Saved {
+    Matrix hidden;     // [N, F]: x W1 + b1
+    Matrix activated;  // [N, F]: scratch of both passes; layers of a stack may share it
+    Matrix gradient;   // [N, F]: scratch of backward(); may be shared likewise
+  };
+
+  // Registers NAME.c_fc and NAME.c_proj. Widths: C in and out, F inside.
+  FeedForward(ParameterRegistry& parameters, const std::string& name, Index width, Index inner,
+              Activation activation, bool bias = true);
+
+  Saved plan(Arena& arena, Index rows) const;
+
+  // x, y: [N, C]. Overwrites y.
+  void forward(const Runtime& run, ConstMatrix x, Matrix y, Saved& saved) const {
+    forward(run, x, y, saved, ConstMatrix());
+  }
+  // y = residual + the output; y overlaps no operand.
+  void forward(const Runtime& run, ConstMatrix x, Matrix y, Saved& saved,
+               ConstMatrix residual) const;
+
+  // dy, x, dx: [N, C]; dx may alias x, which is read first. Overwrites dx; adds to the parameters'
+  // gradients.
+  void backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, const Saved& saved, Matrix dx);
+
+  void pack(const Runtime& run);
+
+ private:
+  Activation activation_;
+  Linear in_;   // [C, F]
+  Linear out_;  // [F, C]
+  Index inner_;
+};
+
+}  // namespace prenorm

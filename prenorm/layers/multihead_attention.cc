@@ -1,0 +1,80 @@
+#include "prenorm/layers/multihead_attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace prenorm {
+namespace {
+
+Index checked_width(Index width, Index heads) {
+  if (width < 1 || heads < 1 || width % heads != 0) {
+    throw ConfigError(fmt::format(
+        "n_head: expected a number of heads that divides n_embd = {}, found {}", width, heads));
+  }
+  return width;
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(ParameterRegistry& parameters, const std::string& name,
+                                       Index width, Index heads, bool bias)
+    : width_(checked_width(width, heads)),
+      heads_(heads),
+      in_(parameters, name + ".c_attn", width, 3 * width, bias),
+      out_(parameters, name + ".c_proj", width, width, bias) {}
+
+kernels::AttentionShape MultiheadAttention::shape(Index batch, Index time) const {
+  kernels::AttentionShape s;
+  s.batch = batch;
+  s.time = time;
+  s.heads = heads_;
+  s.head_width = head_width();
+  s.scale = 1.0 / std::sqrt(static_cast<double>(head_width()));
+  return s;
+}
+
+MultiheadAttention::Saved MultiheadAttention::plan(Arena& arena, Index batch, Index time) const {
+  const Index rows = batch * time;
+  return {arena.matrix(rows, 3 * width_), arena.matrix(rows, width_),
+          arena.vector(rows * heads_),    arena.vector(rows * heads_),
+          arena.matrix(rows, 3 * width_), arena.matrix(rows, width_)};
+}
+
+void MultiheadAttention::forward(const Runtime& run, Index batch, Index time, ConstMatrix x,
+                                 Matrix y, Saved& saved, ConstMatrix residual,
+                                 const kernels::AttentionDropout& dropout) const {
+  in_.forward(run, x, saved.qkv);
+  kernels::attention_forward(run, shape(batch, time), saved.qkv, saved.attended, saved.row_max,
+                             saved.row_sum, dropout);
+  kernels::Epilogue add;
+  add.residual = residual;
+  out_.forward(run, saved.attended, y, add);
+}
+
+void MultiheadAttention::backward(const Runtime& run, Index batch, Index time, ConstMatrix dy,
+                                  ConstMatrix x, const Saved& saved, Matrix dx,
+                                  const kernels::AttentionDropout& dropout) {
+  out_.backward(run, dy, saved.attended, saved.dattended);
+  kernels::attention_backward(run, shape(batch, time), saved.dattended, saved.qkv, saved.attended,
+                              saved.row_max, saved.row_sum, saved.gradient, dropout);
+  in_.backward(run, saved.gradient, x, dx);
+}
+
+void MultiheadAttention::forward_cached(const Runtime& run, Index batch, Index time, Index past,
+                                        ConstMatrix x, Matrix y, ConstMatrix residual,
+                                        kernels::KvCache& cache, Matrix qkv,
+                                        Matrix attended) const {
+  in_.forward(run, x, qkv);
+  kernels::attention_cached(run, shape(batch, time), qkv, past, cache, attended);
+  kernels::Epilogue add;
+  add.residual = residual;
+  out_.forward(run, attended, y, add);
+}
+
+void MultiheadAttention::pack(const Runtime& run) {
+  in_.pack(run);
+  out_.pack(run);
+}
+
+}  // namespace prenorm

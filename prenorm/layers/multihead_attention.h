@@ -1,0 +1,55 @@
+// Causal multi-head self-attention with packed heads, as GPT-2's:
+//
+//   q, k, v = split(x W_attn + b_attn);  y = concat_h(softmax(q_h k_hᵀ / sqrt(D)) v_h) W_proj + b_proj
+#pragma once
+#include "prenorm/kernels/attention.h"
+#include "prenorm/layers/linear.h"
+
+namespace prenorm {
+
+class MultiheadAttention {
+ public:
+  struct Saved {
+    Matrix qkv;               // [N, 3C]
+    Matrix attended;          // [N, C]: the heads' outputs, before the projection
+    Vector row_max, row_sum;  // [B H T]: of the softmax
+    Matrix gradient;          // [N, 3C]: scratch of backward(); layers of a stack may share it
+    Matrix dattended;         // [N, C]: likewise
+  };
+
+  // Registers NAME.c_attn [C, 3C] and NAME.c_proj [C, C]. Throws ConfigError unless heads divides
+  // width.
+  MultiheadAttention(ParameterRegistry& parameters, const std::string& name, Index width,
+                     Index heads, bool bias = true);
+
+  // Memory of a pass over [batch, time] tokens.
+  Saved plan(Arena& arena, Index batch, Index time) const;
+
+  // x, y: [B·T, C]; y = residual + the output (residual empty: 0). y overlaps no operand.
+  void forward(const Runtime& run, Index batch, Index time, ConstMatrix x, Matrix y, Saved& saved,
+               ConstMatrix residual, const kernels::AttentionDropout& dropout) const;
+
+  // dy, x, dx: [B·T, C]; dx may alias x, which is read first. Overwrites dx; adds to the
+  // parameters' gradients.
+  void backward(const Runtime& run, Index batch, Index time, ConstMatrix dy, ConstMatrix x,
+                const Saved& saved, Matrix dx, const kernels::AttentionDropout& dropout);
+
+  // The next `time` tokens of each sequence, at positions past, past + 1, …; the cache holds those
+  // before. qkv [B·T, 3C] and attended [B·T, C] are scratch.
+  void forward_cached(const Runtime& run, Index batch, Index time, Index past, ConstMatrix x,
+                      Matrix y, ConstMatrix residual, kernels::KvCache& cache, Matrix qkv,
+                      Matrix attended) const;
+
+  void pack(const Runtime& run);
+  Index heads() const { return heads_; }
+  Index head_width() const { return width_ / heads_; }
+
+ private:
+  kernels::AttentionShape shape(Index batch, Index time) const;
+
+  Index width_, heads_;
+  Linear in_;   // [C, 3C]
+  Linear out_;  // [C, C]
+};
+
+}  // namespace prenorm

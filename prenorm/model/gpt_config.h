@@ -1,0 +1,34 @@
+// What a GPT is made of. Names and defaults are Hugging Face's GPT2Config and nanoGPT's.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "prenorm/kernels/activation.h"
+#include "prenorm/layers/transformer_block.h"
+
+namespace prenorm {
+
+struct GptConfig {
+  Index vocab_size = 50257;
+  Index block_size = 1024;  // context length, n_positions
+  Index n_layer = 12;
+  Index n_head = 12;
+  Index n_embd = 768;
+  Index n_inner = 0;  // feed-forward width; 0 means 4 * n_embd
+  NormPlacement norm = NormPlacement::kPre;
+  Activation activation = Activation::kGeluTanh;
+  double layer_norm_epsilon = 1e-5;
+  bool bias = true;                 // biases in linear layers and layer norms
+  bool tie_word_embeddings = true;  // the head is wte
+  double embd_pdrop = 0.0;
+  double attn_pdrop = 0.0;
+  double resid_pdrop = 0.0;
+  double initializer_range = 0.02;
+  std::optional<TokenId> bos_token_id, eos_token_id;
+
+  Index feed_forward_width() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
+  // Throws ConfigError naming the field, what was expected and what was found.
+  void validate() const;
+};
+
+}  // namespace prenorm

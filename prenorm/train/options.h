@@ -1,0 +1,71 @@
+// What a training run is asked to do. Names are nanoGPT's; defaults suit a small model on a CPU.
+//
+//   TrainOptions options{.batch_size = 12, .max_iters = 2000};
+//   options.validate();
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "prenorm/base/index.h"
+
+namespace prenorm {
+
+enum class LrSchedule { kCosine, kLinear, kConstant };
+
+// Name and value of each schedule, as flags and files spell them.
+inline constexpr std::array<std::pair<std::string_view, LrSchedule>, 3> kLrSchedules{{
+    {"cosine", LrSchedule::kCosine},
+    {"linear", LrSchedule::kLinear},
+    {"constant", LrSchedule::kConstant},
+}};
+std::string_view to_string(LrSchedule schedule);
+// Throws ConfigError naming the known schedules.
+LrSchedule lr_schedule_from_string(std::string_view name);
+
+struct TrainOptions {
+  // Data. A step sees batch_size * gradient_accumulation_steps windows of the model's block_size.
+  Index batch_size = 12;
+  Index gradient_accumulation_steps = 1;
+  double val_fraction = 0.1;  // the text's last part, held out (CorpusOptions); 0: none
+  std::uint64_t seed = 1337;  // of the weights, the batch order and dropout
+
+  // Learning rate: linear warm-up, then the schedule down to min_lr at lr_decay_iters.
+  double learning_rate = 1e-3;
+  std::optional<double> min_lr;         // default: learning_rate / 10
+  std::optional<Index> warmup_iters;    // default: max_iters / 20, at most 100
+  std::optional<Index> lr_decay_iters;  // default: max_iters
+  LrSchedule lr_schedule = LrSchedule::kCosine;
+  Index max_iters = 2000;
+
+  // AdamW.
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double adam_eps = 1e-8;
+  double grad_clip = 1.0;  // largest gradient norm; 0: no clipping
+
+  // Steps between two evaluations (0: only at the end), progress lines and saves.
+  Index eval_interval = 250;
+  // Batches of held-out windows in an evaluation, the same each time, spread evenly over the held
+  // out text; 0: all of it, windows side by side.
+  Index eval_iters = 50;
+  Index log_interval = 10;
+  Index save_interval = 0;   // 0: after each evaluation
+  Index max_bad_steps = 10;  // skipped steps in a row before training gives up
+
+  // The defaults that depend on other options, filled in.
+  double min_learning_rate() const { return min_lr.value_or(learning_rate / 10); }
+  Index warmup_steps() const {
+    return warmup_iters.value_or(max_iters / 20 < 100 ? max_iters / 20 : 100);
+  }
+  Index decay_steps() const { return lr_decay_iters.value_or(max_iters); }
+  Index sequences_per_step() const { return batch_size * gradient_accumulation_steps; }
+
+  // Throws ConfigError naming the option, what was expected and what was found.
+  void validate() const;
+};
+
+}  // namespace prenorm

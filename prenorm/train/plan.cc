@@ -1,0 +1,107 @@
+#include "prenorm/train/plan.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "prenorm/train/batch_order.h"
+
+namespace prenorm {
+namespace {
+
+// The program, its libraries and the C++ runtime, as measured on Debian 12.
+constexpr std::size_t kProcessBytes = std::size_t{8} << 20;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// FLOPs a second of forward and backward, on the run's own tokens: from a few tokens up to a whole
+// micro-batch, doubling until a pass is long enough to tell.
+double measured_rate(const Runtime& run, Gpt& model, const TrainData& data,
+                     const TrainOptions& options) {
+  const Index time = model.config().block_size;
+  Gpt::Workspace work = model.make_workspace(options.batch_size, time);
+  std::vector<TokenId> inputs(static_cast<std::size_t>(options.batch_size * time));
+  std::vector<TokenId> targets(inputs.size());
+  fill_batch(data.train, options.seed, 0, 0, time, inputs, targets);
+  Index batch = 1, length = std::min<Index>(time, 16);
+  for (;;) {
+    const TokenBatch tokens{TokenMatrix(inputs.data(), {batch, length}),
+                            TokenMatrix(targets.data(), {batch, length})};
+    double seconds = 0;
+    for (int repeat = 0; repeat < 2 && seconds < 0.1; ++repeat) {  // the first warms up
+      const auto begin = std::chrono::steady_clock::now();
+      model.forward_backward(run, work, tokens, 1e-9, {.seed = options.seed});
+      seconds = seconds_since(begin);
+    }
+    const bool whole = length == time && batch == options.batch_size;
+    if (whole || seconds >= 0.1) {
+      model.finish_gradients(run, work);
+      model.parameters().zero_grad();
+      return training_flops(model.config(), batch, length) / seconds;
+    }
+    if (length < time) {
+      length = std::min(time, 2 * length);
+    } else {
+      batch = std::min(options.batch_size, 2 * batch);
+    }
+  }
+}
+
+Index evaluation_tokens(const TrainData& data, const TrainOptions& options, Index time) {
+  const auto targets = static_cast<Index>(data.validation.size()) - 1;
+  if (targets < 1) return 0;
+  if (options.eval_iters == 0) return targets;
+  return std::min(targets, options.eval_iters * options.batch_size * time);
+}
+
+}  // namespace
+
+std::size_t MemoryPlan::total() const {
+  return parameters + gradients + moments + workspace + scratch + data + process;
+}
+
+double training_flops(const GptConfig& config, Index batch, Index time) {
+  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
+             f = static_cast<double>(config.feed_forward_width()),
+             v = static_cast<double>(config.vocab_size), b = static_cast<double>(batch),
+             t = static_cast<double>(time);
+  const double matrices = layers * (4 * c * c + 2 * c * f) + v * c;
+  return 6 * matrices * b * t + 6 * layers * b * t * t * c;
+}
+
+MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch) {
+  const auto floats = static_cast<std::size_t>(model.parameters().total_size()) * sizeof(float);
+  return {.parameters = floats,
+          .gradients = floats,
+          .moments = 2 * floats,
+          .workspace = model.workspace_bytes(batch_size, model.config().block_size),
+          .scratch = scratch,
+          .data = static_cast<std::size_t>(tokens) * sizeof(TokenId),
+          .process = kProcessBytes};
+}
+
+TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,
+                           const TrainOptions& options) {
+  options.validate();
+  const Index time = model.config().block_size, steps = options.max_iters;
+  const double flops = training_flops(model.config(), options.sequences_per_step(), time);
+  const double rate = measured_rate(run, model, data, options);
+  TrainingPlan plan{.parameters = model.parameters().total_size(),
+                    .tokens_per_step = options.sequences_per_step() * time,
+                    .flops_per_step = flops,
+                    .memory = {},
+                    .seconds_per_step = flops / rate};
+  const auto tokens = static_cast<Index>(data.train.size() + data.validation.size());
+  plan.memory = plan_memory(model, options.batch_size, tokens, run.scratch_bytes());
+  const Index evaluations =
+      2 + (options.eval_interval > 0 ? (steps - 1) / options.eval_interval : 0);
+  // An evaluation is a forward pass: a third of a step's work for each token.
+  const double evaluation_steps =
+      static_cast<double>(evaluations * evaluation_tokens(data, options, time)) /
+      (3.0 * static_cast<double>(plan.tokens_per_step));
+  plan.seconds = plan.seconds_per_step * (static_cast<double>(steps) + evaluation_steps);
+  return plan;
+}
+
+}  // namespace prenorm

@@ -1,0 +1,234 @@
+#include "prenorm/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "prenorm/base/error.h"
+#include "prenorm/kernels/adamw.h"
+#include "prenorm/train/batch_order.h"
+#include "prenorm/train/evaluation.h"
+#include "prenorm/train/schedule.h"
+
+namespace prenorm {
+namespace {
+
+TrainOptions validated(TrainOptions options) {
+  options.validate();
+  return options;
+}
+
+TrainData long_enough(TrainData data, Index block_size) {
+  if (token_window_count(static_cast<Index>(data.train.size()), block_size) > 0) return data;
+  throw DataError(fmt::format(
+      "training text: expected at least {} tokens for a block_size of {}, found {}; use more text "
+      "or a smaller block_size",
+      block_size + 1, block_size, data.train.size()));
+}
+
+AdamW::Options adamw_options(const TrainOptions& options) {
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.adam_eps,
+          .weight_decay = options.weight_decay,
+          .grad_clip = options.grad_clip};
+}
+
+}  // namespace
+
+Trainer::Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
+                 TrainCallbacks callbacks)
+    : run_(run),
+      model_(model),
+      data_(long_enough(data, model.config().block_size)),
+      options_(validated(std::move(options))),
+      callbacks_(std::move(callbacks)),
+      optimizer_(model.parameters(), adamw_options(options_)),
+      work_(model.make_workspace(options_.batch_size, model.config().block_size)),
+      inputs_(static_cast<std::size_t>(options_.batch_size * model.config().block_size)),
+      targets_(inputs_.size()) {}
+
+TrainResult Trainer::train() {
+  const Index first = position_.iter, evaluated = position_.last_eval_iter;
+  clock_.start(position_.elapsed_seconds);
+  saved_iter_ = first;
+  TrainResult result;
+  for (;;) {
+    if (evaluation_due() && !evaluate_and_remember()) {
+      result.interrupted = true;
+      break;
+    }
+    if (report_due()) report();
+    if (position_.iter >= options_.max_iters) break;
+    if (save_due()) save(SaveReason::kInterval);
+    if (stop_requested()) {
+      result.interrupted = true;
+      break;
+    }
+    clock_.begin_lap();
+    const StepResult done = step();
+    clock_.end_step();
+    if (done.skipped) note_skip(done);
+  }
+  if (position_.iter > first || position_.last_eval_iter > evaluated || result.interrupted) {
+    save(result.interrupted ? SaveReason::kInterrupted : SaveReason::kFinished);
+  }
+  result.last = progress();
+  result.tokens =
+      (position_.iter - first) * options_.sequences_per_step() * model_.config().block_size;
+  return result;
+}
+
+StepResult Trainer::step() {
+  const Index time = model_.config().block_size, batch = options_.batch_size;
+  const double total = static_cast<double>(options_.sequences_per_step() * time);
+  StepResult result{.learning_rate = learning_rate_at(options_, position_.iter)};
+  LossSum sum;
+  for (Index micro = 0; micro < options_.gradient_accumulation_steps; ++micro) {
+    const Index first_sequence = micro * batch;
+    fill_batch(data_.train, options_.seed, position_.iter, first_sequence, time, inputs_, targets_);
+    const TokenBatch tokens{TokenMatrix(inputs_.data(), {batch, time}),
+                            TokenMatrix(targets_.data(), {batch, time})};
+    sum += model_.forward_backward(run_, work_, tokens, 1.0 / total,
+                                   {.seed = options_.seed,
+                                    .step = static_cast<std::uint32_t>(position_.iter),
+                                    .first_sequence = first_sequence});
+  }
+  model_.finish_gradients(run_, work_);
+  result.loss = sum.mean();
+  if (std::isfinite(result.loss)) {
+    const AdamW::Result update = optimizer_.step(run_, result.learning_rate);
+    result.grad_norm = update.grad_norm;
+    result.skipped = !update.applied;
+  } else {
+    model_.parameters().zero_grad();
+    result.skipped = true;
+  }
+  count_step(result);
+  return result;
+}
+
+void Trainer::count_step(const StepResult& result) {
+  ++position_.iter;
+  if (result.skipped) {
+    ++position_.skipped_steps;
+    ++position_.bad_steps_in_a_row;
+    return;
+  }
+  position_.bad_steps_in_a_row = 0;
+  position_.loss_sum += result.loss;
+  ++position_.loss_steps;
+  position_.last_grad_norm = result.grad_norm;
+}
+
+void Trainer::note_skip(const StepResult& result) {
+  if (callbacks_.on_skip) {
+    callbacks_.on_skip({.iter = position_.iter - 1,
+                        .loss = result.loss,
+                        .grad_norm = result.grad_norm,
+                        .in_a_row = position_.bad_steps_in_a_row});
+  }
+  if (position_.bad_steps_in_a_row < options_.max_bad_steps) return;
+  save(SaveReason::kBadNumbers);
+  throw NumericalError(fmt::format(
+      "training: expected finite numbers, found {} steps in a row without (up to step {}, loss {}, "
+      "gradient norm {}); the weights are the last good ones; try a smaller learning_rate",
+      position_.bad_steps_in_a_row, position_.iter - 1, result.loss, result.grad_norm));
+}
+
+std::optional<double> Trainer::evaluate() {
+  return evaluate_windows(run_, model_, work_, data_.validation,
+                          {.time = model_.config().block_size,
+                           .batch = options_.batch_size,
+                           .max_windows = options_.eval_iters * options_.batch_size},
+                          [this] { return stop_requested(); });
+}
+
+bool Trainer::evaluate_and_remember() {
+  clock_.begin_lap();
+  const std::optional<double> loss = evaluate();
+  if (!loss) return false;
+  clock_.end_evaluation();
+  position_.last_eval_iter = position_.iter;
+  position_.last_val_loss = *loss;
+  if (std::isfinite(*loss) && !(position_.best_val_loss <= loss)) {
+    position_.best_val_loss = loss;
+    position_.best_iter = position_.iter;
+  }
+  return true;
+}
+
+bool Trainer::stop_requested() const { return callbacks_.should_stop && callbacks_.should_stop(); }
+
+bool Trainer::evaluation_due() const {
+  const Index iter = position_.iter, interval = options_.eval_interval;
+  if (data_.validation.size() < 2 || position_.last_eval_iter == iter) return false;
+  return iter == 0 || iter >= options_.max_iters || (interval > 0 && iter % interval == 0);
+}
+
+bool Trainer::report_due() const {
+  const Index iter = position_.iter;
+  if (position_.last_report_iter == iter) return false;
+  if (position_.last_eval_iter == iter) return true;
+  return iter > 0 && (iter >= options_.max_iters || iter % options_.log_interval == 0);
+}
+
+bool Trainer::save_due() const {
+  const Index iter = position_.iter;
+  if (iter == saved_iter_) return false;
+  const Index interval =
+      options_.save_interval > 0 ? options_.save_interval : options_.eval_interval;
+  return interval > 0 && iter % interval == 0;
+}
+
+void Trainer::report() {
+  if (position_.loss_steps > 0) {
+    position_.last_loss = position_.loss_sum / static_cast<double>(position_.loss_steps);
+  }
+  position_.loss_sum = 0;
+  position_.loss_steps = 0;
+  position_.last_report_iter = position_.iter;
+  if (callbacks_.on_progress) callbacks_.on_progress(progress());
+}
+
+Progress Trainer::progress() const {
+  const Index iter = position_.iter, interval = options_.eval_interval;
+  const Index steps = std::max<Index>(0, options_.max_iters - iter);
+  const Index evaluations =
+      data_.validation.empty() || steps == 0
+          ? 0
+          : 1 + (interval > 0 ? (options_.max_iters - 1) / interval - iter / interval : 0);
+  const double seconds = clock_.seconds_per_step();
+  const auto tokens =
+      static_cast<double>(options_.sequences_per_step() * model_.config().block_size);
+  const bool evaluated = position_.last_eval_iter == iter;
+  return {.iter = iter,
+          .max_iters = options_.max_iters,
+          .loss = position_.last_loss,
+          .val_loss = evaluated ? position_.last_val_loss : std::nullopt,
+          .last_val_loss = position_.last_val_loss,
+          .best_val_loss = position_.best_val_loss,
+          .best_iter = position_.best_iter,
+          .learning_rate = learning_rate_at(options_, std::max<Index>(0, iter - 1)),
+          .grad_norm = position_.last_grad_norm,
+          .tokens_per_second = seconds > 0 ? tokens / seconds : 0.0,
+          .eta_seconds = clock_.remaining(steps, evaluations),
+          .elapsed_seconds = clock_.elapsed(),
+          .skipped_steps = position_.skipped_steps};
+}
+
+void Trainer::save(SaveReason reason) {
+  if (!std::isfinite(kernels::sum_of_squares(run_, model_.parameters().values()))) {
+    throw NumericalError(
+        fmt::format("training: expected finite weights to save, found others after {} steps; the "
+                    "state saved before is kept",
+                    position_.iter));
+  }
+  position_.elapsed_seconds = clock_.elapsed();
+  saved_iter_ = position_.iter;
+  if (callbacks_.on_save) callbacks_.on_save(reason);
+}
+
+}  // namespace prenorm

@@ -1,0 +1,122 @@
+// Trains a Gpt: micro-batches, gradient clipping, AdamW, the learning rate's schedule, evaluation.
+//
+//   Trainer trainer(run, model, {corpus.train, corpus.validation}, options,
+//                   {.on_progress = print_line, .on_save = save, .should_stop = interrupted});
+//   TrainResult result = trainer.train();
+//
+// A step is a function of the weights, the moments and (seed, step): how a run is cut into
+// sessions, micro-batches or threads changes no bit of it.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "prenorm/model/gpt.h"
+#include "prenorm/train/adamw.h"
+#include "prenorm/train/clock.h"
+#include "prenorm/train/data.h"
+#include "prenorm/train/options.h"
+#include "prenorm/train/progress.h"
+
+namespace prenorm {
+
+enum class SaveReason { kInterval, kInterrupted, kFinished, kBadNumbers };
+
+// A step that was not applied because its loss or gradient was not finite.
+struct SkippedStep {
+  Index iter = 0;  // the step's number, counted from 0
+  double loss = 0.0, grad_norm = 0.0;
+  Index in_a_row = 0;
+};
+
+// All are optional. They are called between steps, on the thread that called train().
+struct TrainCallbacks {
+  // Each log_interval, each evaluation, and at the end.
+  std::function<void(const Progress&)> on_progress;
+  // Wherever a state is to be saved; weights and moments are finite and belong together.
+  std::function<void(SaveReason)> on_save;
+  std::function<void(const SkippedStep&)> on_skip;
+  // Polled after each step: true finishes training here, after a save.
+  std::function<bool()> should_stop;
+};
+
+// All that a run remembers besides weights and moments.
+struct TrainingPosition {
+  Index iter = 0;  // steps completed
+  Index skipped_steps = 0, bad_steps_in_a_row = 0;
+  std::optional<double> last_val_loss, best_val_loss;
+  Index best_iter = 0;
+  Index last_eval_iter = -1, last_report_iter = -1;  // −1: none yet
+  double loss_sum = 0.0;                             // of the steps since the last progress line
+  Index loss_steps = 0;
+  std::optional<double> last_loss, last_grad_norm;
+  double elapsed_seconds = 0.0;
+};
+
+struct StepResult {
+  double loss = 0.0;       // mean over the step's tokens
+  double grad_norm = 0.0;  // before clipping; not computed (0) where the loss is not finite
+  double learning_rate = 0.0;
+  bool skipped = false;
+};
+
+struct TrainResult {
+  bool interrupted = false;
+  Progress last;
+  Index tokens = 0;  // trained on in this session
+};
+
+class Trainer {
+ public:
+  // Throws ConfigError for wrong options, DataError where the training tokens are fewer than
+  // block_size + 1. The arguments by reference must outlive the trainer.
+  Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
+          TrainCallbacks callbacks = {});
+
+  // Goes on from position() to max_iters, or until should_stop(). Throws NumericalError after
+  // max_bad_steps skipped steps in a row; the weights are then still the last good ones.
+  TrainResult train();
+
+  // One step alone, without callbacks, evaluation or an end.
+  StepResult step();
+  // Mean loss over held-out tokens as the options say: Σ loss / Σ tokens, so that a short last
+  // window counts for what it is. Nothing where should_stop() asks to stop, or where the
+  // held-out text has no token to predict.
+  std::optional<double> evaluate();
+
+  const Gpt& model() const { return model_; }
+  const TrainOptions& options() const { return options_; }
+  const TrainData& data() const { return data_; }
+  const TrainingPosition& position() const { return position_; }
+  const AdamW& optimizer() const { return optimizer_; }
+
+  // For a resumed run: the moments are the optimizer's, the weights the model's.
+  AdamW& optimizer() { return optimizer_; }
+  void set_position(const TrainingPosition& position) { position_ = position; }
+
+ private:
+  bool stop_requested() const;
+  bool evaluation_due() const;
+  bool report_due() const;
+  bool save_due() const;
+  Progress progress() const;
+  bool evaluate_and_remember();  // false: interrupted
+  void report();
+  void count_step(const StepResult& result);
+  void note_skip(const StepResult& result);
+  void save(SaveReason reason);
+
+  const Runtime& run_;
+  Gpt& model_;
+  TrainData data_;
+  TrainOptions options_;
+  TrainCallbacks callbacks_;
+  AdamW optimizer_;
+  Gpt::Workspace work_;
+  std::vector<TokenId> inputs_, targets_;  // [batch_size, block_size]
+  TrainingPosition position_;
+  TrainingClock clock_;
+  Index saved_iter_ = 0;  // of this session: a resumed run starts saved
+};
+
+}  // namespace prenorm

@@ -1,0 +1,175 @@
+#include "prenorm/kernels/matmul.h"
+
+#include <cmath>
+
+#include "tests/kernels/kernel_test_util.h"
+
+namespace prenorm::kernels {
+namespace {
+
+// The contract, element by element: block sums of 256, each a chain of fused multiply-adds.
+float contract(float init, Index k, const std::function<std::pair<float, float>(Index)>& factors) {
+  float c = init;
+  for (Index k0 = 0; k0 < k; k0 += 256) {
+    float sum = 0.0f;
+    for (Index i = k0; i < std::min(k, k0 + 256); ++i) {
+      const auto [a, b] = factors(i);
+      sum = std::fma(a, b, sum);
+    }
+    c = c + sum;
+  }
+  return c;
+}
+
+TestMatrix contract_product(const TestMatrix& a, const TestMatrix& b, const float* bias) {
+  TestMatrix c(a.rows, b.columns);
+  for (Index m = 0; m < a.rows; ++m) {
+    for (Index n = 0; n < b.columns; ++n) {
+      c.at(m, n) = contract(bias == nullptr ? 0.0f : bias[n], a.columns,
+                            [&](Index k) { return std::pair(a.at(m, k), b.at(k, n)); });
+    }
+  }
+  return c;
+}
+
+TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
+  TestMatrix t(a.columns, a.rows, gap);
+  for (Index r = 0; r < a.rows; ++r) {
+    for (Index c = 0; c < a.columns; ++c) t.at(c, r) = a.at(r, c);
+  }
+  return t;
+}
+
+struct Shape {
+  Index m, k, n;
+};
+const Shape kShapes[] = {{1, 1, 1},   {1, 768, 65},  {7, 3, 17},    {8, 256, 48},  {37, 300, 65},
+                         {13, 257, 1}, {130, 64, 200}, {3, 1600, 50}, {97, 513, 33}, {2, 4000, 19}};
+
+TEST(Matmul, follows_the_contract_to_the_bit_on_every_target_and_thread_count) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE("m " + std::to_string(s.m) + " k " + std::to_string(s.k) + " n " +
+                 std::to_string(s.n));
+    const TestMatrix a = TestMatrix::random(s.m, s.k, 1, 5), b = TestMatrix::random(s.k, s.n, 2, 3);
+    const TestMatrix bt = transposed(b, 7);
+    const TestMatrix bias = TestMatrix::random(1, s.n, 3);
+    const TestMatrix plain = contract_product(a, b, nullptr);
+    const TestMatrix biased = contract_product(a, b, bias.data.data());
+    on_every_runtime([&](const Runtime& run) {
+      const PackedMatrix packed(run, Right::plain(b.view()));
+      const PackedMatrix packed_t(run, Right::transposed(bt.view()));
+      Epilogue with_bias;
+      with_bias.bias = bias.view()[0];
+      for (const Right& right : {Right::plain(b.view()), Right::transposed(bt.view()),
+                                 Right::panels(packed), Right::panels(packed_t)}) {
+        TestMatrix c(s.m, s.n, 2);
+        matmul(run, a.view(), right, c.view(), {});
+        EXPECT_TRUE(same_bits(c, plain));
+        matmul(run, a.view(), right, c.view(), with_bias);
+        EXPECT_TRUE(same_bits(c, biased));
+      }
+    });
+  }
+}
+
+TEST(Matmul, adds_the_residual_after_the_sum) {
+  const TestMatrix a = TestMatrix::random(19, 300, 1), b = TestMatrix::random(300, 53, 2);
+  const TestMatrix residual = TestMatrix::random(19, 53, 3, 4);
+  TestMatrix expected = contract_product(a, b, nullptr);
+  for (Index m = 0; m < 19; ++m) {
+    for (Index n = 0; n < 53; ++n) expected.at(m, n) = residual.at(m, n) + expected.at(m, n);
+  }
+  on_every_runtime([&](const Runtime& run) {
+    TestMatrix c(19, 53);
+    Epilogue e;
+    e.residual = residual.view();
+    matmul(run, a.view(), Right::plain(b.view()), c.view(), e);
+    EXPECT_TRUE(same_bits(c, expected));
+  });
+}
+
+TEST(Matmul, fused_activations_equal_the_separate_kernels) {
+  const TestMatrix a = TestMatrix::random(21, 70, 1), b = TestMatrix::random(70, 53, 2);
+  const TestMatrix input = TestMatrix::random(21, 53, 4, 1, 4.0f);
+  for (Activation act : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+    on_every_runtime([&](const Runtime& run) {
+      const TestMatrix sum = contract_product(a, b, nullptr);
+      TestMatrix c(21, 53), activated(21, 53, 3), expected(21, 53);
+      Epilogue forward;
+      forward.activated = activated.view();
+      forward.activation = act;
+      matmul(run, a.view(), Right::plain(b.view()), c.view(), forward);
+      activation_forward(run, act, sum.view(), expected.view());
+      EXPECT_TRUE(same_bits(c, sum));
+      EXPECT_TRUE(same_bits(activated, expected));
+
+      Epilogue backward;
+      backward.activation_input = input.view();
+      backward.activation = act;
+      matmul(run, a.view(), Right::plain(b.view()), c.view(), backward);
+      activation_backward(run, act, sum.view(), input.view(), expected.view());
+      EXPECT_TRUE(same_bits(c, expected));
+    });
+  }
+}
+
+TEST(Matmul, a_row_alone_has_the_bits_it_has_in_a_batch) {
+  const TestMatrix a = TestMatrix::random(64, 500, 1), b = TestMatrix::random(500, 130, 2);
+  on_every_runtime([&](const Runtime& run) {
+    TestMatrix all(64, 130);
+    matmul(run, a.view(), Right::plain(b.view()), all.view(), {});
+    for (Index m : {0, 5, 63}) {
+      TestMatrix one(1, 130);
+      matmul(run, a.view().rows(m, 1), Right::plain(b.view()), one.view(), {});
+      EXPECT_EQ(0, std::memcmp(one.data.data(), all.view()[m].data(), 130 * sizeof(float)));
+    }
+  });
+}
+
+TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of_256) {
+  for (const Shape& s : {Shape{33, 768, 65}, {1, 5, 1}, {200, 1025, 49}, {97, 512, 130}}) {
+    const TestMatrix x = TestMatrix::random(s.k, s.m, 1, 2), dy = TestMatrix::random(s.k, s.n, 2);
+    const TestMatrix start = TestMatrix::random(s.m, s.n, 3);
+    TestMatrix expected(s.m, s.n);
+    for (Index m = 0; m < s.m; ++m) {
+      for (Index n = 0; n < s.n; ++n) {
+        expected.at(m, n) = contract(start.at(m, n), s.k, [&](Index k) {
+          return std::pair(x.at(k, m), dy.at(k, n));
+        });
+      }
+    }
+    on_every_runtime([&](const Runtime& run) {
+      TestMatrix whole = start, split = start;
+      matmul_transposed_accumulate(run, x.view(), dy.view(), whole.view());
+      EXPECT_TRUE(same_bits(whole, expected));
+      const Index half = std::min<Index>(s.k, 256);
+      matmul_transposed_accumulate(run, x.view().rows(0, half), dy.view().rows(0, half),
+                                   split.view());
+      if (half < s.k) {
+        matmul_transposed_accumulate(run, x.view().rows(half, s.k - half),
+                                     dy.view().rows(half, s.k - half), split.view());
+      }
+      EXPECT_TRUE(same_bits(split, expected));
+    });
+  }
+}
+
+TEST(Matmul, column_sums_are_blocks_of_256_rows_added_to_what_is_there) {
+  const TestMatrix x = TestMatrix::random(700, 83, 1, 3), start = TestMatrix::random(1, 83, 2);
+  TestMatrix expected = start;
+  for (Index n = 0; n < 83; ++n) {
+    for (Index m0 = 0; m0 < 700; m0 += 256) {
+      float sum = 0.0f;
+      for (Index m = m0; m < std::min<Index>(700, m0 + 256); ++m) sum = sum + x.at(m, n);
+      expected.at(0, n) = expected.at(0, n) + sum;
+    }
+  }
+  on_every_runtime([&](const Runtime& run) {
+    TestMatrix sums = start;
+    add_column_sums(run, x.view(), sums.view()[0]);
+    EXPECT_TRUE(same_bits(sums, expected));
+  });
+}
+
+}  // namespace
+}  // namespace prenorm::kernels
