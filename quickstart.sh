@@ -60,24 +60,30 @@ threads=(--threads "${THREADS:-0}")
 
 # ---- train and generate -------------------------------------------------------------------------
 
+# A finished run is not trained again, an interrupted one goes on; another text starts anew.
+resume_or_force() {
+  local mark="$1.source" sum
+  sum=$(cksum <"$2")
+  if [[ -e $mark && $(<"$mark") != "$sum" ]]; then echo --force; else echo --resume; fi
+  printf '%s\n' "$sum" >"$mark"
+}
+
+mkdir -p run/quickstart
 if [[ -n $text ]]; then
   run=run/quickstart/$(basename "${text%.*}")
-  mkdir -p "$(dirname "$run")"
   say "Training on $text"
   "$prenorm" train --config examples/quickstart_text.toml --data "$text" --out-dir "$run" \
-    --resume "${threads[@]}"
+    "$(resume_or_force "$run" "$text")" "${threads[@]}"
   say "What it writes on its own"
-  "$prenorm" generate -m "$run" -p $'\n' -n 400 "${threads[@]}"
+  "$prenorm" generate -m "$run" -n 400 "${threads[@]}"
 else
-  run=run/quickstart/addition
-  problems=$run.txt
-  mkdir -p "$(dirname "$run")"
+  run=run/quickstart/addition problems=run/quickstart/problems
   say "Training on addition problems"
   "$prenorm" addition --write "$problems"
-  "$prenorm" train --config examples/quickstart_addition.toml --data "$problems" \
-    --out-dir "$run" --resume "${threads[@]}"
+  "$prenorm" train --config examples/quickstart_addition.toml --data "$problems/train.txt" \
+    --out-dir "$run" "$(resume_or_force "$run" "$problems/train.txt")" "${threads[@]}"
   say "Sums that it has never seen"
-  "$prenorm" addition --grade -m "$run" "${threads[@]}"
+  "$prenorm" addition --grade "$run" --data "$problems/heldout.txt" "${threads[@]}"
 fi
 
 say "Done in $((SECONDS - started)) s"

@@ -65,6 +65,7 @@ class Safetensors {
 
  private:
   void parse(std::span<const std::byte> bytes);
+  void check_floating_point(const Tensor& tensor) const;
 
   std::string name_;
   MappedFile map_;

@@ -23,12 +23,12 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 constexpr int kPairs = 2;  // vectors across in attention's tiles
 constexpr Index kPairWidth = kPairs * kFloatLanes;
 
-// c[i, 0:64] = a[i, :] · panel over the head's width, in sum blocks as a matrix product.
+// c[i, 0:keys] = a[i, :] · panel over the head's width, in sum blocks as a matrix product.
 template <int Rows>
 HWY_INLINE void block_scores(const float* a, Index a_row, const float* panel, Index width,
-                             float* c) {
+                             Index keys, float* c) {
   const DF d;
-  for (Index j = 0; j < kKeyBlock; j += kPairWidth) {
+  for (Index j = 0; j < keys; j += kPairWidth) {
     Index k = std::min(kSumBlock, width);
     auto t = tile_product<Rows, kPairs>(a, a_row, 1, panel + j, kKeyBlock, k);
     for (; k < width; k += kSumBlock) {

@@ -15,6 +15,8 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kOnes[8] = {1, 1, 1, 1, 1, 1, 1, 1};  // for as many rows as a tile has
+static_assert(kTileRows <= 8 && kTileRows <= kLanes);
 
 Index forward_scratch(Index head_width) {
   return kTileRows * (kKeyBlock + padded_head(head_width));
@@ -32,35 +34,77 @@ void pack_head_rows(const float* x, Index row, Index count, Index head_width, fl
   pack_rows(x, row, count, head_width, padded, to, padded);
 }
 
-HWY_INLINE float exp_of(float x) { return hn::GetLane(exp(hn::Set(DF(), x))); }
-
 // The keys that query `t` sees in the block from key `k0`: the first `count` of them.
 HWY_INLINE Index visible(bool causal, Index t, Index k0, Index keys) {
   const Index end = causal ? std::min(keys, t + 1) : keys;
   return std::clamp<Index>(end - k0, 0, kKeyBlock);
 }
 
-// Scaled scores of one row; what it does not see is −∞.
-HWY_INLINE void scale_and_mask(float* s, float scale, Index count) {
+// The maximum of a row's scaled scores; those past `count`, to a whole group of lanes, become −∞.
+HWY_INLINE float scale_scores(float* s, float scale, Index count) {
   const F16 factor = set_f(scale);
-  for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(mul(load_f(s + j), factor), s + j);
-  for (Index j = count; j < kKeyBlock; ++j) s[j] = kMinusInfinity;
+  F16 top = set_f(kMinusInfinity);
+  for (Index j = 0; j < count; j += kLanes) {
+    F16 x = mul(load_f(s + j), factor);
+    if (count - j < kLanes) x = keep_first(x, count - j, kMinusInfinity);
+    store_f(x, s + j);
+    top = max(x, top);
+  }
+  return max_lanes(top);
 }
 
-// s ← exp(s − m), with exactly 0 past `count`; returns the sum on the lanes' fixed tree.
-HWY_INLINE float exponentials(float* s, float m, Index count) {
-  const F16 shift = set_f(m);
-  for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(exp(sub(load_f(s + j), shift)), s + j);
-  for (Index j = count; j < kKeyBlock; ++j) s[j] = 0.0f;
-  F16 sum = load_f(s);
-  for (Index j = kLanes; j < kKeyBlock; j += kLanes) sum = add(sum, load_f(s + j));
+// s ← exp(s − shift); returns the sum. Groups of lanes that the row does not see would add zeros.
+HWY_INLINE float exponentials(float* s, float shift, Index count) {
+  const F16 by = set_f(shift);
+  F16 sum = set_f(0.0f);
+  for (Index j = 0; j < count; j += kLanes) {
+    const F16 p = exp_nonpositive(sub(load_f(s + j), by));
+    store_f(p, s + j);
+    sum = add(sum, p);
+  }
   return sum_lanes(sum);
 }
 
-HWY_INLINE float row_maximum(const float* s) {
-  F16 m = load_f(s);
-  for (Index j = kLanes; j < kKeyBlock; j += kLanes) m = max(m, load_f(s + j));
-  return max_lanes(m);
+// The running softmax of a tile's rows.
+struct RunningSoftmax {
+  alignas(64) float maximum[kLanes], total[kLanes], shift[kLanes], correction[kLanes];
+
+  HWY_INLINE RunningSoftmax() {
+    std::fill_n(maximum, kLanes, kMinusInfinity);
+    std::fill_n(total, kLanes, 0.0f);
+    std::fill_n(shift, kLanes, 0.0f);
+  }
+
+  // Takes in a block of scores, of which row i sees the first seen[i], and turns them into
+  // unnormalised probabilities; `correction` is what the rows' sums so far shrink by.
+  template <int Rows>
+  HWY_INLINE void take(float* scores, float scale, const Index* seen) {
+    alignas(64) float before[kLanes];
+    std::copy_n(maximum, kLanes, before);
+    for (int i = 0; i < Rows; ++i) {
+      const float top = scale_scores(scores + i * kKeyBlock, scale, seen[i]);
+      maximum[i] = maximum[i] > top ? maximum[i] : top;
+      // Every score −∞: such a row attends to nothing so far.
+      shift[i] = maximum[i] == kMinusInfinity ? 0.0f : maximum[i];
+    }
+    store_f(exp_nonpositive(sub(load_f(before), load_f(shift))), correction);
+    for (int i = 0; i < Rows; ++i) {
+      if (seen[i] == 0) continue;
+      const float sum = exponentials(scores + i * kKeyBlock, shift[i], seen[i]);
+      total[i] = total[i] * correction[i] + sum;
+    }
+  }
+};
+
+// The stretches of keys that rows t0, t0 + 1, … of a tile see in the block from k0.
+template <int Rows>
+HWY_INLINE Stretch seen_keys(bool causal, Index t0, Index k0, Index keys) {
+  Stretch s;
+  for (int i = 0; i < Rows; ++i) {
+    s.begin[i] = 0;
+    s.end[i] = visible(causal, t0 + i, k0, keys);
+  }
+  return s;
 }
 
 // A tile of query rows against all the keys that they see, block after block.
@@ -70,47 +114,38 @@ struct ForwardTile {
 
   template <int Rows>
   HWY_INLINE void run() const {
-    const Index padded = padded_head(p.head_width);
+    const Index padded = padded_head(p.head_width), t0 = p.first + row;
     float* scores = p.scratch;
     float* out = p.scratch + kTileRows * kKeyBlock;
-    float maximum[Rows], total[Rows];
     std::fill_n(out, Rows * padded, 0.0f);
-    std::fill_n(maximum, Rows, kMinusInfinity);
-    std::fill_n(total, Rows, 0.0f);
-    const Index last = p.first + row + Rows - 1;
-    const Index end = p.causal ? std::min(p.keys, last + 1) : p.keys;
+    RunningSoftmax softmax;
+    const Index end = p.causal ? std::min(p.keys, t0 + Rows) : p.keys;
     for (Index k0 = 0; k0 < end; k0 += kKeyBlock) {
+      const Stretch seen = seen_keys<Rows>(p.causal, t0, k0, p.keys);
       block_scores<Rows>(p.q + row * p.q_row, p.q_row, p.key_panels + k0 * p.head_width,
-                         p.head_width, scores);
-      Stretch seen;
-      float correction[Rows];
-      for (int i = 0; i < Rows; ++i) {
-        const Index t = p.first + row + i;
-        const Index count = visible(p.causal, t, k0, p.keys);
-        seen.begin[i] = 0;
-        seen.end[i] = count;
-        if (count == 0) continue;
-        float* s = scores + i * kKeyBlock;
-        scale_and_mask(s, p.scale, count);
-        const float block_max = row_maximum(s);
-        const float m = maximum[i] > block_max ? maximum[i] : block_max;
-        // Every score −∞: such a row attends to nothing so far.
-        const float shift = m == kMinusInfinity ? 0.0f : m;
-        correction[i] = exp_of(maximum[i] - shift);
-        total[i] = total[i] * correction[i] + exponentials(s, shift, count);
-        maximum[i] = m;
-        if (p.dropout.threshold != 0) drop_row(p.dropout, t, k0, count, s);
+                         p.head_width, seen.end[Rows - 1], scores);
+      softmax.take<Rows>(scores, p.scale, seen.end);
+      if (p.dropout.threshold != 0) {
+        for (int i = 0; i < Rows; ++i) {
+          drop_row(p.dropout, t0 + i, k0, seen.end[i], scores + i * kKeyBlock);
+        }
       }
-      add_ragged<Rows>(scores, kKeyBlock, 1, p.values + k0 * padded, padded, seen, correction, out);
+      add_ragged<Rows>(scores, kKeyBlock, 1, p.values + k0 * padded, padded, seen,
+                       softmax.correction, out);
     }
+    finish<Rows>(softmax, out, padded);
+  }
+
+  template <int Rows>
+  HWY_INLINE void finish(const RunningSoftmax& softmax, const float* out, Index padded) const {
     for (int i = 0; i < Rows; ++i) {
-      const float inverse = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+      const float total = softmax.total[i];
+      const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
       float* to = p.out + (row + i) * p.out_row;
       for (Index c = 0; c < p.head_width; ++c) to[c] = out[i * padded + c] * inverse;
-      if (p.row_max != nullptr) {
-        p.row_max[row + i] = maximum[i];
-        p.row_sum[row + i] = total[i];
-      }
+      if (p.row_max == nullptr) continue;
+      p.row_max[row + i] = softmax.maximum[i];
+      p.row_sum[row + i] = total;
     }
   }
 };
@@ -165,6 +200,7 @@ void row_deltas(const AttentionHead& h, float* delta) {
 
 // Probabilities p and score gradients ds of a tile of query rows against the keys from k0:
 //   p = softmax;  ds = p ∘ (dout Vᵀ − delta) · scale
+// What a row does not see holds no meaning.
 struct ScoreTile {
   const AttentionHead& h;
   const HeadMemory& m;
@@ -173,29 +209,31 @@ struct ScoreTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width), t0 = q0 + row;
+    const Stretch seen = seen_keys<Rows>(h.causal, t0, k0, h.time);
     float* p = m.p + row * kKeyBlock;
     float* ds = m.ds + row * kKeyBlock;
     block_scores<Rows>(m.q + t0 * padded, padded, m.key_panels + k0 * h.head_width, h.head_width,
-                       p);
+                       seen.end[Rows - 1], p);
     block_scores<Rows>(m.dout + t0 * padded, padded, m.value_panels + k0 * h.head_width,
-                       h.head_width, ds);
-    for (int i = 0; i < Rows; ++i) one_row(t0 + i, p + i * kKeyBlock, ds + i * kKeyBlock);
+                       h.head_width, seen.end[Rows - 1], ds);
+    for (int i = 0; i < Rows; ++i) {
+      one_row(t0 + i, seen.end[i], p + i * kKeyBlock, ds + i * kKeyBlock);
+    }
   }
 
-  HWY_INLINE void one_row(Index t, float* p, float* ds) const {
-    const Index count = visible(h.causal, t, k0, h.time);
-    const float total = h.row_sum[t], m_t = h.row_max[t];
-    scale_and_mask(p, h.scale, count);
-    exponentials(p, m_t == kMinusInfinity ? 0.0f : m_t, count);
+  HWY_INLINE void one_row(Index t, Index count, float* p, float* ds) const {
+    const float total = h.row_sum[t], top = h.row_max[t];
+    const F16 shift = set_f(top == kMinusInfinity ? 0.0f : top);
     const F16 inverse = set_f(total == 0.0f ? 0.0f : 1.0f / total);
     const F16 delta = set_f(m.delta[t]), scale = set_f(h.scale);
-    for (Index j = 0; j < kKeyBlock; j += kLanes) store_f(mul(load_f(p + j), inverse), p + j);
     if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, ds);
-    for (Index j = 0; j < kKeyBlock; j += kLanes) {
+    for (Index j = 0; j < count; j += kLanes) {
+      const F16 score = mul(load_f(p + j), scale);
+      const F16 probability = mul(exp_nonpositive(sub(score, shift)), inverse);
       const F16 inner = sub(load_f(ds + j), delta);
-      store_f(mul(mul(load_f(p + j), inner), scale), ds + j);
+      store_f(probability, p + j);
+      store_f(mul(mul(probability, inner), scale), ds + j);
     }
-    for (Index j = count; j < kKeyBlock; ++j) ds[j] = 0.0f;
     if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, p);
   }
 };
@@ -209,15 +247,9 @@ struct QueryGradientTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width), t0 = q0 + row;
-    Stretch seen;
-    float ones[Rows];
-    for (int i = 0; i < Rows; ++i) {
-      seen.begin[i] = 0;
-      seen.end[i] = visible(h.causal, t0 + i, k0, h.time);
-      ones[i] = 1.0f;
-    }
-    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen, ones,
-                     m.dq + t0 * padded);
+    const Stretch seen = seen_keys<Rows>(h.causal, t0, k0, h.time);
+    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen,
+                     kOnes, m.dq + t0 * padded);
   }
 };
 
@@ -232,15 +264,13 @@ struct KeyGradientTile {
     const Index padded = padded_head(h.head_width), s0 = k0 + row;
     const Index queries = std::min(kKeyBlock, h.time - q0);
     Stretch seen;
-    float ones[Rows];
     for (int i = 0; i < Rows; ++i) {
       seen.begin[i] = h.causal ? std::clamp<Index>(s0 + i - q0, 0, queries) : 0;
       seen.end[i] = queries;
-      ones[i] = 1.0f;
     }
-    add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + q0 * padded, padded, seen, ones,
+    add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + q0 * padded, padded, seen, kOnes,
                      m.dv + s0 * padded);
-    add_ragged<Rows>(m.ds + row, 1, kKeyBlock, m.q + q0 * padded, padded, seen, ones,
+    add_ragged<Rows>(m.ds + row, 1, kKeyBlock, m.q + q0 * padded, padded, seen, kOnes,
                      m.dk + s0 * padded);
   }
 };

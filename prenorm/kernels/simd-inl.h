@@ -132,28 +132,58 @@ HWY_INLINE F16 max(const F16& a, const F16& b) {
   return r;
 }
 
-// The one combination tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
-HWY_INLINE float sum_lanes(const F16& x) {
-  alignas(64) float t[kLanes];
-  store_f(x, t);
-  for (int width = 8; width >= 1; width /= 2) {
-    for (int i = 0; i < width; ++i) t[i] = t[i] + t[i + width];
+// Lanes at or past `count` become `fill`.
+HWY_INLINE F16 keep_first(const F16& x, Index count, float fill) {
+  const DF d;
+  F16 r;
+  PRENORM_EACH_F(i) {
+    const Index here = count - i * kFloatLanes;
+    const auto kept = hn::FirstN(d, static_cast<std::size_t>(here < 0 ? 0 : here));
+    r.v[i] = hn::IfThenElse(kept, x.v[i], hn::Set(d, fill));
   }
-  return t[0];
+  return r;
 }
+
+// The one combination tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
+struct AddLanes {
+  template <typename V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct MaxLanes {
+  template <typename V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::IfThenElse(hn::Gt(a, b), a, b);
+  }
+};
+
+template <typename Op>
+HWY_INLINE float combine_lanes(const F16& x, const Op& op) {
+  using D8 = hn::FixedTag<float, 8>;
+  using D4 = hn::FixedTag<float, 4>;
+#if HWY_TARGET == HWY_AVX3
+  const auto eight = op(hn::LowerHalf(D8(), x.v[0]), hn::UpperHalf(D8(), x.v[0]));
+  auto four = op(hn::LowerHalf(D4(), eight), hn::UpperHalf(D4(), eight));
+#elif HWY_TARGET == HWY_AVX2
+  const auto eight = op(x.v[0], x.v[1]);
+  auto four = op(hn::LowerHalf(D4(), eight), hn::UpperHalf(D4(), eight));
+#else
+  auto four = op(op(x.v[0], x.v[2]), op(x.v[1], x.v[3]));
+#endif
+  four = op(four, hn::Shuffle1032(four));
+  four = op(four, hn::Shuffle2301(four));
+  return hn::GetLane(four);
+}
+
+HWY_INLINE float sum_lanes(const F16& x) { return combine_lanes(x, AddLanes()); }
+HWY_INLINE float max_lanes(const F16& x) { return combine_lanes(x, MaxLanes()); }
+
 HWY_INLINE double sum_lanes(const D16& x) {
   alignas(64) double t[kLanes];
   PRENORM_EACH_D(i) hn::Store(x.v[i], DD(), t + i * kDoubleLanes);
   for (int width = 8; width >= 1; width /= 2) {
     for (int i = 0; i < width; ++i) t[i] = t[i] + t[i + width];
-  }
-  return t[0];
-}
-HWY_INLINE float max_lanes(const F16& x) {
-  alignas(64) float t[kLanes];
-  store_f(x, t);
-  for (int width = 8; width >= 1; width /= 2) {
-    for (int i = 0; i < width; ++i) t[i] = t[i] > t[i + width] ? t[i] : t[i + width];
   }
   return t[0];
 }

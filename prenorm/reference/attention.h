@@ -24,10 +24,10 @@ namespace prenorm::reference {
 struct AttentionOptions {
   Index heads = 1;
   bool causal = true;
-  std::optional<double> scale;              // of the scores; 1/√D unless given
+  std::optional<double> scale = {};         // of the scores; 1/√D unless given
   Numbers numbers = Numbers::kExact;        // of the probabilities and the result
   Numbers cache_numbers = Numbers::kExact;  // of the keys and values, as kept by a cache
-  AttentionMistakes mistakes;
+  AttentionMistakes mistakes = {};
 };
 
 // --- One head -----------------------------------------------------------------------------------

@@ -9,9 +9,9 @@
 namespace prenorm::reference {
 
 struct AttentionMask {
-  Tensor<unsigned char> blocked;  // [T, T]: not 0 blocks key s for query t; or absent
-  Tensor<double> added;           // [T, T]: added to the scaled scores, −∞ blocks; or absent
-  Tensor<unsigned char> key_padding;  // [B, T]: not 0 blocks key s of sequence b; or absent
+  Tensor<unsigned char> blocked = {};  // [T, T]: not 0 blocks key s for query t; or absent
+  Tensor<double> added = {};  // [T, T]: added to the scaled scores, −∞ blocks; or absent
+  Tensor<unsigned char> key_padding = {};  // [B, T]: not 0 blocks key s of sequence b; or absent
 };
 
 // Throws ShapeError unless the masks fit `queries` by `keys` scores of `batch` sequences.

@@ -14,8 +14,8 @@ using Tokens = Tensor<TokenId>;
 
 template <typename S>
 struct EmbeddingParameters {
-  Tensor<S> wte;  // [V, C]
-  Tensor<S> wpe;  // [P, C], P the longest context
+  Tensor<S> wte = {};  // [V, C]
+  Tensor<S> wpe = {};  // [P, C], P the longest context
 };
 
 // Throws ShapeError for a sequence longer than the context, DataError for a token out of range.

@@ -12,12 +12,12 @@ namespace prenorm::reference {
 
 template <typename S>
 struct FeedForwardParameters {
-  LinearParameters<S> c_fc, c_proj;
+  LinearParameters<S> c_fc = {}, c_proj = {};
 };
 
 struct FeedForwardOptions {
-  LinearOptions c_fc, c_proj;
-  ActivationOptions act;
+  LinearOptions c_fc = {}, c_proj = {};
+  ActivationOptions act = {};
 };
 
 // x: [.., C]; returns [.., C]. Stages: c_fc, act, c_proj.

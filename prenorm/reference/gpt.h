@@ -28,12 +28,12 @@ struct GptSettings {
 };
 
 struct GptOptions {
-  std::vector<BlockOptions> h;  // one a layer, so that a mistake may be in one of them only
-  LayerNormOptions ln_f;
+  std::vector<BlockOptions> h = {};  // one a layer, so that a mistake may be in one of them only
+  LayerNormOptions ln_f = {};
   bool tied = true;                             // the head is wte, else lm_head
   Numbers numbers = Numbers::kExact;            // of the embedding sum and the logits
   Numbers parameter_numbers = Numbers::kExact;  // to which the parameters are rounded first
-  GptMistakes mistakes;
+  GptMistakes mistakes = {};
 };
 
 inline GptOptions gpt_options(const GptSettings& settings) {

@@ -17,7 +17,7 @@ struct GptParameters {
   EmbeddingParameters<S> embedding;
   std::vector<BlockParameters<S>> h;
   LayerNormParameters<S> ln_f;
-  Tensor<S> lm_head;  // [V, C], or absent: wte is used
+  Tensor<S> lm_head = {};  // [V, C], or absent: wte is used
 };
 
 template <typename S>

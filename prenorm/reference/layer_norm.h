@@ -16,14 +16,14 @@ namespace prenorm::reference {
 
 template <typename S>
 struct LayerNormParameters {
-  Tensor<S> weight;  // γ: [C], or absent: 1
-  Tensor<S> bias;    // β: [C], or absent: 0
+  Tensor<S> weight = {};  // γ: [C], or absent: 1
+  Tensor<S> bias = {};    // β: [C], or absent: 0
 };
 
 struct LayerNormOptions {
   double eps = 1e-5;
   Numbers numbers = Numbers::kExact;  // of the result
-  LayerNormMistakes mistakes;
+  LayerNormMistakes mistakes = {};
 };
 
 // The elements that one mean and one variance are taken over: `count` of them, `step` apart.

@@ -12,13 +12,13 @@ namespace prenorm::reference {
 
 template <typename S>
 struct LinearParameters {
-  Tensor<S> weight;  // [in, out]
-  Tensor<S> bias;    // [out], or absent: 0
+  Tensor<S> weight = {};  // [in, out]
+  Tensor<S> bias = {};    // [out], or absent: 0
 };
 
 struct LinearOptions {
   Numbers numbers = Numbers::kExact;  // of the result
-  LinearMistakes mistakes;
+  LinearMistakes mistakes = {};
 };
 
 // The matrix with rows and columns exchanged: torch.nn.Linear's [out, in] from [in, out] and back.

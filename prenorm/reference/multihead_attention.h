@@ -12,12 +12,12 @@ namespace prenorm::reference {
 
 template <typename S>
 struct AttentionParameters {
-  LinearParameters<S> c_attn, c_proj;
+  LinearParameters<S> c_attn = {}, c_proj = {};
 };
 
 struct MultiheadAttentionOptions {
-  LinearOptions c_attn, c_proj;
-  AttentionOptions core;
+  LinearOptions c_attn = {}, c_proj = {};
+  AttentionOptions core = {};
 };
 
 // x: [B, T, C] or [T, C]; returns the same shape. Stages: c_attn, c_proj.

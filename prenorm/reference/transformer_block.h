@@ -24,11 +24,11 @@ struct BlockParameters {
 
 struct BlockOptions {
   NormPlacement norm = NormPlacement::kPre;
-  LayerNormOptions ln_1, ln_2;
-  MultiheadAttentionOptions attn;
-  FeedForwardOptions mlp;
+  LayerNormOptions ln_1 = {}, ln_2 = {};
+  MultiheadAttentionOptions attn = {};
+  FeedForwardOptions mlp = {};
   Numbers numbers = Numbers::kExact;  // of the residual sums
-  BlockMistakes mistakes;
+  BlockMistakes mistakes = {};
 };
 
 // One half of the block: a sub-layer f with its norm and its residual connection.

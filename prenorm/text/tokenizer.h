@@ -45,7 +45,7 @@ class Tokenizer {
   // Writes tokenizer.json and tokenizer_config.json durably. Throws IoError.
   virtual void save(const std::filesystem::path& folder) const = 0;
 
-  std::string decode(TokenId id) const { return decode(std::span(&id, 1)); }
+  std::string decode(TokenId id) const;
 };
 
 // Reads what save() wrote, also after transformers has saved it again.

@@ -1,0 +1,235 @@
+#include "prenorm/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <istream>
+#include <system_error>
+#include <utility>
+
+#include "prenorm/base/error.h"
+
+namespace prenorm {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kWriteBuffer = 1 << 16;
+constexpr std::size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB at once
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void throw_io(std::string_view name, std::string_view expected,
+                           std::string_view found) {
+  throw IoError(std::string(name) + ": expected " + std::string(expected) + ", found " +
+                std::string(found));
+}
+
+std::string describe_open_error(int error) {
+  return error == ENOENT ? "no such file" : reason(error);
+}
+
+// A descriptor that closes itself; close() reports what the system says.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
+  int fd;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+// Opens for reading and refuses folders; fills `info`.
+int open_readable(const fs::path& path, struct stat& info) {
+  constexpr const char* kExpected = "a readable file";
+  const int fd = open_retrying(path, O_RDONLY);
+  if (fd < 0) throw_io(path.string(), kExpected, describe_open_error(errno));
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
+    ::close(fd);
+    throw_io(path.string(), kExpected, reason(error));
+  }
+  if (S_ISDIR(info.st_mode)) {
+    ::close(fd);
+    throw_io(path.string(), kExpected, "a folder");
+  }
+  return fd;
+}
+
+// True when the folder's entry is on disk. Some file systems cannot sync a folder and say EINVAL.
+bool sync_folder(const fs::path& folder) {
+  Descriptor fd(open_retrying(folder, O_RDONLY | O_DIRECTORY));
+  if (fd.get() < 0) return false;
+  return ::fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
+fs::path folder_of(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+// Makes a file beside `path` that did not exist before; throws IoError about `name`.
+fs::path make_temporary(const fs::path& path, int& fd, std::string_view name,
+                        std::string_view expected) {
+  const std::string stem = "." + path.filename().string() + ".tmp-" + std::to_string(::getpid());
+  for (unsigned attempt = 0;; ++attempt) {
+    fs::path temporary = folder_of(path) / (stem + "-" + std::to_string(attempt));
+    fd = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (fd >= 0) return temporary;
+    if (errno != EEXIST) throw_io(name, expected, reason(errno));
+  }
+}
+
+// Removes the temporary file unless it was renamed.
+struct TemporaryGuard {
+  explicit TemporaryGuard(fs::path file) : path(std::move(file)) {}
+  ~TemporaryGuard() {
+    if (!path.empty()) ::unlink(path.c_str());
+  }
+  TemporaryGuard(const TemporaryGuard&) = delete;
+  TemporaryGuard& operator=(const TemporaryGuard&) = delete;
+  fs::path path;
+};
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  struct stat info {};
+  const Descriptor fd(open_readable(path, info));
+  std::string text;
+  // One byte more than the size, so that the read that finds the end needs no second buffer.
+  text.resize(S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) + 1 : kWriteBuffer);
+  std::size_t used = 0;
+  for (;;) {
+    if (used == text.size()) text.resize(2 * text.size());
+    const ssize_t n = ::read(fd.get(), text.data() + used, text.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_io(path.string(), "a readable file", reason(errno));
+    if (n == 0) break;
+    used += static_cast<std::size_t>(n);
+  }
+  text.resize(used);
+  return text;
+}
+
+std::string read_stream(std::istream& in, std::string_view name) {
+  std::string text;
+  char chunk[kWriteBuffer];
+  while (in.read(chunk, sizeof chunk) || in.gcount() > 0) {
+    text.append(chunk, static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad() || !in.eof()) throw_io(name, "a readable stream", "an error while reading");
+  return text;
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  struct stat info {};
+  const Descriptor fd(open_readable(path, info));
+  if (!S_ISREG(info.st_mode)) throw_io(path.string(), "a regular file", "a pipe or a device");
+  if (info.st_size == 0) return;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) throw_io(path.string(), "a file that can be mapped", reason(errno));
+  data_ = static_cast<const std::byte*>(data);
+  size_ = size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void FileWriter::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kWriteBuffer) flush();
+  if (bytes.size() >= kWriteBuffer) {
+    write_through(bytes);
+  } else {
+    buffer_.append(bytes);
+  }
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void FileWriter::flush() {
+  write_through(buffer_);
+  buffer_.clear();
+}
+
+void FileWriter::write_through(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    if (n < 0 && errno == EINTR) continue;
+    // A write of nothing without an error would loop for ever.
+    if (n <= 0) throw_io(name_, "room to write", n < 0 ? reason(errno) : "a write of 0 bytes");
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void write_file_durably(const fs::path& path, std::string_view bytes) {
+  write_file_durably(path, [bytes](FileWriter& out) { out.write(bytes); });
+}
+
+void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fill) {
+  const std::string name = path.string();
+  if (!path.has_filename()) throw_io(name, "a file name to write to", "a folder");
+  int descriptor = -1;
+  TemporaryGuard temporary(make_temporary(path, descriptor, name, "a writable file"));
+  Descriptor fd(descriptor);
+  FileWriter out(fd.get(), name);
+  fill(out);
+  out.flush();
+  if (::fsync(fd.get()) != 0) throw_io(name, "a file that can be synced", reason(errno));
+  if (!fd.close()) throw_io(name, "a file that can be closed", reason(errno));
+  if (::rename(temporary.path.c_str(), path.c_str()) != 0) {
+    throw_io(name, "a file that can be replaced", reason(errno));
+  }
+  temporary.path.clear();
+  if (!sync_folder(folder_of(path))) throw_io(name, "a folder that can be synced", reason(errno));
+}
+
+void ensure_directory(const fs::path& folder) {
+  constexpr const char* kExpected = "a folder that can be written";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) {
+    const bool exists = fs::exists(folder, error);
+    throw_io(folder.string(), kExpected,
+             exists ? "a file" : reason(error ? error.value() : ENOENT));
+  }
+  // access() knows nothing of a full disk or a read-only mount: making a file is the sure answer.
+  int descriptor = -1;
+  const TemporaryGuard probe(
+      make_temporary(folder / "probe", descriptor, folder.string(), kExpected));
+  const Descriptor closes(descriptor);
+}
+
+}  // namespace prenorm

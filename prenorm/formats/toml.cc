@@ -1,0 +1,94 @@
+#include "prenorm/formats/toml.h"
+
+#include <toml++/toml.h>
+
+#include <utility>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
+#include "prenorm/base/utf8.h"
+
+namespace prenorm {
+namespace {
+
+constexpr std::size_t kSizeLimit = 16u << 20;
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+std::string place(std::string_view name, int line) {
+  return std::string(name) + ":" + std::to_string(line) + ": ";
+}
+
+class Flattener {
+ public:
+  explicit Flattener(std::string_view name) : name_(name) {}
+
+  void add(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const std::string full = prefix + std::string(key.str());
+      if (const toml::table* inner = node.as_table()) {
+        add(*inner, full + ".");
+      } else {
+        entries_.insert_or_assign(full, TomlEntry{value(full, node), line_of(node)});
+      }
+    }
+  }
+
+  TomlEntries take() { return std::move(entries_); }
+
+ private:
+  TomlValue value(const std::string& key, const toml::node& node) const {
+    if (const auto* v = node.as_boolean()) return v->get();
+    if (const auto* v = node.as_integer()) return v->get();
+    if (const auto* v = node.as_floating_point()) return v->get();
+    if (const auto* v = node.as_string()) return v->get();
+    if (const auto* array = node.as_array()) {
+      std::vector<std::string> strings;
+      for (const toml::node& item : *array) {
+        if (!item.is_string()) refuse(key, item, "strings in the array");
+        strings.push_back(item.as_string()->get());
+      }
+      return strings;
+    }
+    refuse(key, node, "a number, a string, true, false or an array of strings");
+  }
+
+  [[noreturn]] void refuse(const std::string& key, const toml::node& node,
+                           std::string_view expected) const {
+    const std::string_view found = node.is_array()     ? "an array"
+                                   : node.is_table()   ? "a table"
+                                   : node.is_string()  ? "a string"
+                                   : node.is_number()  ? "a number"
+                                   : node.is_boolean() ? "true or false"
+                                                       : "a date or a time";
+    throw FormatError(place(name_, line_of(node)) + printable(key) + ": expected " +
+                      std::string(expected) + ", found " + std::string(found));
+  }
+
+  std::string_view name_;
+  TomlEntries entries_;
+};
+
+}  // namespace
+
+TomlEntries parse_toml(std::string_view text, std::string_view name) {
+  if (text.size() > kSizeLimit) {
+    throw FormatError(std::string(name) + ": expected at most " + std::to_string(kSizeLimit) +
+                      " bytes of TOML, found " + std::to_string(text.size()));
+  }
+  try {
+    const toml::table table = toml::parse(text);
+    Flattener flattener(name);
+    flattener.add(table, "");
+    return flattener.take();
+  } catch (const toml::parse_error& error) {
+    throw FormatError(place(name, static_cast<int>(error.source().begin.line)) +
+                      "expected TOML, found an error: " + printable(error.description(), 160));
+  }
+}
+
+TomlEntries load_toml(const std::filesystem::path& path) {
+  return parse_toml(read_file(path), path.string());
+}
+
+}  // namespace prenorm

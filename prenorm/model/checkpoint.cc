@@ -1,0 +1,241 @@
+#include "prenorm/model/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
+#include "prenorm/base/utf8.h"
+#include "prenorm/formats/safetensors.h"
+#include "prenorm/model/config_json.h"
+
+namespace prenorm {
+namespace {
+
+constexpr std::string_view kPrefix = "transformer.";
+constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kTokenEmbedding = "transformer.wte.weight";
+constexpr const char* kWeightsFile = "model.safetensors";
+constexpr std::size_t kListed = 20;  // tensors of each kind in a message
+
+std::string canonical_name(const std::string& name) {
+  if (name.starts_with(kPrefix) || name == kHead) return name;
+  return std::string(kPrefix) + name;
+}
+
+// The bias that goes with a weight in Hugging Face's model, where the registry has none; empty for
+// weights that never have one.
+std::string absent_bias(const ParameterRegistry& parameters, const Parameter& weight) {
+  constexpr std::string_view kWeight = ".weight";
+  const std::string& name = weight.name;
+  if (!name.ends_with(kWeight) || name == kHead || name == kTokenEmbedding ||
+      name == "transformer.wpe.weight") {
+    return "";
+  }
+  std::string bias = name.substr(0, name.size() - kWeight.size()) + ".bias";
+  return parameters.find(bias) == nullptr ? bias : "";
+}
+
+// h.N.attn.bias and h.N.attn.masked_bias: the causal mask that older files carry.
+bool is_mask_buffer(std::string_view name, Index layers) {
+  constexpr std::string_view kLayer = "transformer.h.";
+  if (!name.starts_with(kLayer)) return false;
+  name.remove_prefix(kLayer.size());
+  Index layer = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  const std::string_view rest = name.substr(static_cast<std::size_t>(end - name.data()));
+  const bool plain = name.starts_with(std::to_string(layer));  // no sign, no leading zeros
+  return error == std::errc() && plain && layer >= 0 && layer < layers &&
+         (rest == ".attn.bias" || rest == ".attn.masked_bias");
+}
+
+// What does not fit between the tensors of a file and a model.
+struct Misfits {
+  std::vector<std::string> missing, unexpected, misshapen;
+
+  void check(const Tensor& tensor, std::span<const Index> shape) {
+    if (!std::ranges::equal(tensor.shape, shape)) {
+      misshapen.push_back(printable(tensor.name) + ": expected " + shape_text(shape) + ", found " +
+                          printable(shape_text(tensor.shape)));
+    } else if (!dtype_is_floating_point(tensor.dtype)) {
+      misshapen.push_back(printable(tensor.name) + ": expected F32, F16, BF16 or F64, found " +
+                          std::string(dtype_name(tensor.dtype)));
+    }
+  }
+
+  void throw_if_any(const std::string& file) const {
+    if (missing.empty() && unexpected.empty() && misshapen.empty()) return;
+    throw FormatError(
+        file + ": expected the model's tensors, found " + std::to_string(missing.size()) +
+        " missing, " + std::to_string(unexpected.size()) + " unexpected, " +
+        std::to_string(misshapen.size()) + " of another shape or type" + list("missing", missing) +
+        list("unexpected", unexpected) + list("misfit", misshapen));
+  }
+
+ private:
+  static std::string list(std::string_view kind, const std::vector<std::string>& names) {
+    std::string out;
+    for (std::size_t i = 0; i < names.size() && i < kListed; ++i) {
+      out += "\n  " + std::string(kind) + ": " + names[i];
+    }
+    if (names.size() > kListed) {
+      out += "\n  and " + std::to_string(names.size() - kListed) + " more " + std::string(kind);
+    }
+    return out;
+  }
+};
+
+// Fills a model from a file; checks everything before it changes anything.
+class Loader {
+ public:
+  Loader(Gpt& model, const Safetensors& file) : model_(model), file_(file) {
+    for (const Tensor& t : file.tensors()) {
+      const auto [it, added] = tensors_.emplace(canonical_name(t.name), &t);
+      if (!added)
+        refuse(t.name, "one tensor of this name", "another with and without 'transformer.'");
+    }
+  }
+
+  void load() {
+    for (const Parameter& p : model_.parameters()) match(p);
+    match_head();
+    for (const auto& [name, tensor] : tensors_) {
+      if (!is_mask_buffer(name, model_.config().n_layer)) {
+        misfits_.unexpected.push_back(printable(tensor->name));
+      }
+    }
+    misfits_.throw_if_any(file_.name());
+    for (const Tensor* bias : zero_biases_) check_zero(*bias);
+    if (head_ != nullptr) check_tied(*head_);
+    for (const auto& [parameter, tensor] : matches_) file_.read(*tensor, parameter->value);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& tensor, std::string_view expected,
+                           std::string_view found) const {
+    throw FormatError(file_.name() + ": tensor '" + printable(tensor) + "': expected " +
+                      std::string(expected) + ", found " + std::string(found));
+  }
+
+  const Tensor* take(const std::string& name) {
+    const auto it = tensors_.find(name);
+    if (it == tensors_.end()) return nullptr;
+    const Tensor* tensor = it->second;
+    tensors_.erase(it);
+    return tensor;
+  }
+
+  void match(const Parameter& p) {
+    if (const Tensor* tensor = take(p.name)) {
+      misfits_.check(*tensor, p.shape);
+      matches_.emplace_back(&p, tensor);
+    } else {
+      misfits_.missing.push_back(p.name);
+    }
+    if (model_.config().bias) return;
+    const std::string bias = absent_bias(model_.parameters(), p);
+    if (bias.empty()) return;
+    if (const Tensor* tensor = take(bias)) {
+      misfits_.check(*tensor, std::span(p.shape).last(1));
+      zero_biases_.push_back(tensor);
+    }
+  }
+
+  void match_head() {
+    if (!model_.config().tie_word_embeddings) return;
+    head_ = take(kHead);
+    const Parameter* wte = model_.parameters().find(kTokenEmbedding);
+    if (head_ != nullptr && wte != nullptr) misfits_.check(*head_, wte->shape);
+  }
+
+  void check_zero(const Tensor& bias) const {
+    const std::vector<float> values = file_.floats(bias);
+    if (std::ranges::all_of(values, [](float x) { return x == 0.0f; })) return;
+    refuse(bias.name, "zeros, as the model has no biases (prenorm_bias is false)", "other values");
+  }
+
+  void check_tied(const Tensor& head) const {
+    const auto wte = std::ranges::find(matches_, kTokenEmbedding,
+                                       [](const auto& match) { return match.first->name; });
+    const std::vector<float> a = file_.floats(head), b = file_.floats(*wte->second);
+    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0) return;
+    refuse(head.name, "a copy of wte.weight, as tie_word_embeddings is true", "other values");
+  }
+
+  Gpt& model_;
+  const Safetensors& file_;
+  std::map<std::string, const Tensor*> tensors_;  // by canonical name; those not matched yet
+  std::vector<std::pair<const Parameter*, const Tensor*>> matches_;
+  std::vector<const Tensor*> zero_biases_;
+  const Tensor* head_ = nullptr;
+  Misfits misfits_;
+};
+
+// Refuses a config whose model is far larger than what the file holds, before memory is taken for
+// it. Whatever is nearly right goes on to the comparison by name, which says more.
+void check_size(const GptConfig& c, const Safetensors& file) {
+  constexpr Index kSlack = 1 << 20, kWeightsPerLayer = 6;
+  const Index width = c.n_embd;
+  // Countable: GptConfig::validate() has seen to it.
+  const Index expected = width * (c.vocab_size + c.block_size) +
+                         c.n_layer * width * (4 * width + 2 * c.feed_forward_width());
+  Index found = 0;
+  for (const Tensor& t : file.tensors()) found += t.size();
+  const auto tensors = static_cast<Index>(file.tensors().size());
+  if (expected <= 2 * found + kSlack && c.n_layer * kWeightsPerLayer <= 2 * tensors + 100) return;
+  throw FormatError(file.name() + ": expected " + std::to_string(c.n_layer) +
+                    " layers with at least " + std::to_string(expected) +
+                    " parameters, as config.json says, found " + std::to_string(tensors) +
+                    " tensors with " + std::to_string(found));
+}
+
+void check_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return;
+  throw IoError(folder.string() + ": expected a model folder, found " +
+                (std::filesystem::exists(folder, error) ? "a file" : "no such folder"));
+}
+
+}  // namespace
+
+void save_pretrained(const Gpt& model, const std::filesystem::path& folder) {
+  ensure_directory(folder);
+  std::size_t widest = 0;
+  for (const Parameter& p : model.parameters()) {
+    widest = std::max(widest, static_cast<std::size_t>(p.shape.back()));
+  }
+  const std::vector<float> zeros(model.config().bias ? 0 : widest);
+  std::vector<Tensor> tensors;
+  for (const Parameter& p : model.parameters()) {
+    tensors.push_back(tensor(p.name, p.shape, std::span<const float>(p.value)));
+    if (model.config().bias) continue;
+    const std::string bias = absent_bias(model.parameters(), p);
+    if (bias.empty()) continue;
+    const auto n = static_cast<std::size_t>(p.shape.back());
+    tensors.push_back(tensor(bias, {p.shape.back()}, std::span(zeros).first(n)));
+  }
+  save_safetensors(folder / kWeightsFile, std::move(tensors));
+  save_config(model.config(), folder);
+}
+
+std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode) {
+  check_folder(folder);
+  const GptConfig config = load_config(folder);
+  const Safetensors file(folder / kWeightsFile);
+  check_size(config, file);
+  auto model = std::make_unique<Gpt>(config, mode);
+  Loader(*model, file).load();
+  return model;
+}
+
+void load_weights(Gpt& model, const std::filesystem::path& path) {
+  const Safetensors file(path);
+  Loader(model, file).load();
+}
+
+}  // namespace prenorm

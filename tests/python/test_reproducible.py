@@ -1,0 +1,32 @@
+"""The same bytes come out of training for any number of threads, in one go or resumed."""
+
+import hashlib
+
+import pytest
+
+MODEL = ("--n-layer", 2, "--n-head", 4, "--n-embd", 48, "--block-size", 32, "--dropout", 0.1)
+
+
+def train(prenorm, text_file, folder, *flags):
+    prenorm("train", "--data", text_file, "--tokenizer", "char", "--out-dir", folder, *MODEL,
+            "--batch-size", 8, "--seed", 5, "--eval-interval", 25, *flags)
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def one_thread(prenorm, text_file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "one"
+    return train(prenorm, text_file, folder, "--max-iters", 50, "--threads", 1)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_training_gives_the_same_bytes_for_any_number_of_threads(
+    prenorm, text_file, tmp_path, one_thread, threads
+):
+    folder = tmp_path / "run"
+    assert train(prenorm, text_file, folder, "--max-iters", 50, "--threads", threads) == one_thread
+
+
+def test_another_seed_gives_other_bytes(prenorm, text_file, tmp_path, one_thread):
+    folder = tmp_path / "run"
+    assert train(prenorm, text_file, folder, "--max-iters", 50, "--seed", 6) != one_thread
