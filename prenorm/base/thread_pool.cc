@@ -2,7 +2,12 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <system_error>
+
+#include "prenorm/base/error.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,6 +17,7 @@ namespace prenorm {
 namespace {
 
 constexpr std::uint32_t kClosed = 0xffffffffu;
+constexpr Index kMostPieces = Index{1} << 31;  // of one loop; longer ones are cut
 constexpr auto kSpin = std::chrono::microseconds(40);
 
 inline void relax() {
@@ -39,50 +45,68 @@ bool spin_until(Ready ready) {
 
 ThreadPool::ThreadPool(int threads) {
   ticket_.store(kClosed);
-  for (int worker = 1; worker < threads; ++worker) {
-    workers_.emplace_back([this, worker] { work(worker); });
+  workers_.reserve(static_cast<std::size_t>(std::max(threads - 1, 0)));
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      workers_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (const std::system_error& error) {
+    const std::size_t started = workers_.size();
+    stop();
+    throw Error("threads: expected " + std::to_string(threads) + ", the system gives " +
+                std::to_string(started + 1) + " (" + error.code().message() + ")");
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true);
   epoch_.fetch_add(1);
   epoch_.notify_all();
   for (std::thread& thread : workers_) thread.join();
+  workers_.clear();
 }
 
 bool ThreadPool::claim_and_run(int worker) {
   std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
   for (;;) {
     const auto piece = static_cast<std::uint32_t>(ticket);
-    // Both reads are of the ticket's own loop if the swap below succeeds: the fields change only
-    // while the ticket is closed.
-    const std::uint32_t pieces = pieces_.load(std::memory_order_relaxed);
-    const Body* body = body_.load(std::memory_order_relaxed);
+    // If either read meets a later loop's value, that loop's closed ticket happens before it
+    // (open() closes, then releases the fields), and the swap below fails.
+    const std::uint32_t pieces = pieces_.load(std::memory_order_acquire);
+    const Body* body = body_.load(std::memory_order_acquire);
     if (piece >= pieces) return false;
     if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
-      (*body)(static_cast<Index>(piece), worker);
-      if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces) done_.notify_one();
+      (*body)(first_ + static_cast<Index>(piece), worker);
+      if (done_.fetch_add(1) + 1 == pieces) done_.notify_one();
       return true;
     }
   }
 }
 
 void ThreadPool::run(Index pieces, Body body) {
-  if (pieces <= 0) return;
-  if (workers_.empty() || pieces == 1) {
+  if (workers_.empty() || pieces <= 1) {
     for (Index piece = 0; piece < pieces; ++piece) body(piece, 0);
     return;
   }
+  for (Index first = 0; first < pieces; first += kMostPieces) {
+    run_shared(first, static_cast<std::uint32_t>(std::min(kMostPieces, pieces - first)), body);
+  }
+}
+
+void ThreadPool::run_shared(Index first, std::uint32_t count, const Body& body) {
   const std::uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  ticket_.store(loop << 32 | kClosed, std::memory_order_seq_cst);
-  const auto count = static_cast<std::uint32_t>(pieces);
-  body_.store(&body, std::memory_order_relaxed);
-  pieces_.store(count, std::memory_order_relaxed);
+  ticket_.store(loop << 32 | kClosed, std::memory_order_relaxed);
+  body_.store(&body, std::memory_order_release);
+  pieces_.store(count, std::memory_order_release);
   done_.store(0, std::memory_order_relaxed);
+  first_ = first;
   ticket_.store(loop << 32, std::memory_order_release);
-  epoch_.fetch_add(1, std::memory_order_release);
+  // Sequentially consistent, as are done_'s additions: a sleeper either sees the new value or is
+  // seen by notify.
+  epoch_.fetch_add(1);
   epoch_.notify_all();
   while (claim_and_run(0)) {
   }

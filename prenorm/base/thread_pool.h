@@ -20,7 +20,8 @@ class ThreadPool {
  public:
   using Body = FunctionRef<void(Index piece, int worker)>;
 
-  // Requires: threads >= 1. The calling thread is one of them.
+  // Requires: threads >= 1. The calling thread is one of them. Throws Error when the system does
+  // not give so many.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -35,13 +36,16 @@ class ThreadPool {
 
  private:
   void work(int worker);
+  void stop();
   bool claim_and_run(int worker);
+  void run_shared(Index first, std::uint32_t count, const Body& body);
 
   // The ticket holds the loop's number in its upper half and the next piece in its lower half; a
   // worker claims a piece with one compare-and-swap, which fails if the loop is over.
   std::atomic<std::uint64_t> ticket_{0};
   std::atomic<const Body*> body_{nullptr};
   std::atomic<std::uint32_t> pieces_{0};
+  Index first_ = 0;  // the piece that the ticket counts from; read by holders of a piece only
   alignas(64) std::atomic<std::uint32_t> done_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   std::atomic<bool> stop_{false};

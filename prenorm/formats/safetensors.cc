@@ -54,8 +54,13 @@ std::optional<std::string_view> impostor(std::string_view text) {
 }
 
 // The header's text, its length checked against the file.
-std::string_view header_of(std::span<const std::byte> bytes, const Refuser& refuse) {
-  if (const auto what = impostor(text_of(bytes))) refuse("a safetensors file", *what);
+std::string_view header_of(std::span<const std::byte> bytes, const Refuser& refuse_plainly) {
+  // Only a file that is refused anyway is taken for something else: a header's length may well
+  // look like the first letters of another format.
+  const auto refuse = [&](std::string_view expected, std::string_view found) {
+    if (const auto what = impostor(text_of(bytes))) refuse_plainly("a safetensors file", *what);
+    refuse_plainly(expected, found);
+  };
   if (bytes.size() < kLengthBytes) {
     refuse("a safetensors file of at least 8 bytes",
            bytes.empty() ? "an empty file" : number(bytes.size()) + ": the file is incomplete");

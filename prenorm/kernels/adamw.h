@@ -16,8 +16,8 @@ struct AdamWStep {
 };
 
 // One pass over a parameter. All spans have the same length. Overwrites all four; grad becomes 0.
-void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value,
-           std::span<float> grad, std::span<float> first_moment, std::span<float> second_moment);
+void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value, std::span<float> grad,
+           std::span<float> first_moment, std::span<float> second_moment);
 
 // Σ x² in double, by one fixed tree: for the gradient norm.
 double sum_of_squares(const Runtime& run, std::span<const float> x);

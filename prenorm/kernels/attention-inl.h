@@ -124,9 +124,9 @@ HWY_INLINE void drop_row(const HeadDropout& drop, Index query, Index key, Index 
   for (Index j = 0; j < count;) {
     const std::uint64_t e = element + static_cast<std::uint64_t>(j);
     const std::uint64_t block = e >> 2;
-    const PhiloxBlock words = philox(
-        {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0},
-        drop.key);
+    const PhiloxBlock words =
+        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0},
+               drop.key);
     for (std::uint64_t w = e & 3; w < 4 && j < count; ++w, ++j) {
       p[j] = words[w] >= drop.threshold ? p[j] * drop.scale : 0.0f;
     }

@@ -67,9 +67,8 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, In
 
 }  // namespace
 
-void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv,
-                       Matrix out, Vector row_max, Vector row_sum,
-                       const AttentionDropout& dropout) {
+void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+                       Vector row_max, Vector row_sum, const AttentionDropout& dropout) {
   assert(qkv.dim(0) == shape.batch * shape.time && qkv.dim(1) == 3 * shape.width());
   const AttentionTarget& target = attention_target(run.isa());
   const Index panels = round_up(shape.time, kKeyBlock) * shape.head_width;
@@ -90,8 +89,8 @@ void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMat
 }
 
 void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMatrix dout,
-                        ConstMatrix qkv, ConstMatrix out, ConstVector row_max,
-                        ConstVector row_sum, Matrix dqkv, const AttentionDropout& dropout) {
+                        ConstMatrix qkv, ConstMatrix out, ConstVector row_max, ConstVector row_sum,
+                        Matrix dqkv, const AttentionDropout& dropout) {
   const AttentionTarget& target = attention_target(run.isa());
   run.reserve_worker_scratch(
       static_cast<std::size_t>(target.backward_scratch(shape.time, shape.head_width)));

@@ -33,13 +33,13 @@ struct AttentionDropout {
 
 // qkv: [B·T, 3 C], q, k, v side by side, head h in columns [h D, (h + 1) D) of each; out: [B·T, C];
 // row_max, row_sum: [B·H·T] of the softmax, for the backward pass. Overwrites out and both.
-void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv,
-                       Matrix out, Vector row_max, Vector row_sum, const AttentionDropout& dropout);
+void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+                       Vector row_max, Vector row_sum, const AttentionDropout& dropout);
 
 // Overwrites dqkv: [B·T, 3 C]. out, row_max, row_sum are the forward pass's.
 void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMatrix dout,
-                        ConstMatrix qkv, ConstMatrix out, ConstVector row_max,
-                        ConstVector row_sum, Matrix dqkv, const AttentionDropout& dropout);
+                        ConstMatrix qkv, ConstMatrix out, ConstVector row_max, ConstVector row_sum,
+                        Matrix dqkv, const AttentionDropout& dropout);
 
 // The keys and values of the tokens seen so far, in the order in which the kernel reads them.
 class KvCache {

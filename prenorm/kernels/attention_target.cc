@@ -164,10 +164,10 @@ Index backward_scratch(Index time, Index head_width) {
 
 // Where the backward pass of one head keeps its packed operands and sums.
 struct HeadMemory {
-  float *key_panels, *value_panels;     // [blocks][D][64]
-  float *q, *k, *dout, *dq, *dk, *dv;   // [T, padded]
-  float *delta;                         // [T]
-  float *p, *ds;                        // [64, 64]
+  float *key_panels, *value_panels;    // [blocks][D][64]
+  float *q, *k, *dout, *dq, *dk, *dv;  // [T, padded]
+  float* delta;                        // [T]
+  float *p, *ds;                       // [64, 64]
 
   explicit HeadMemory(const AttentionHead& h) {
     const Index blocks = round_up(h.time, kKeyBlock);
@@ -248,8 +248,8 @@ struct QueryGradientTile {
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width), t0 = q0 + row;
     const Stretch seen = seen_keys<Rows>(h.causal, t0, k0, h.time);
-    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen,
-                     kOnes, m.dq + t0 * padded);
+    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen, kOnes,
+                     m.dq + t0 * padded);
   }
 };
 

@@ -150,7 +150,7 @@ HWY_INLINE VF tanh(VF x) {
   // Elsewhere 1 - 2 e / (1 + e), e = exp(-2 a).
   const VF e = exp_nonpositive(hn::Mul(a, splat(-2.0f)));
   const VF large = hn::Sub(splat(1.0f), hn::Div(hn::Add(e, e), hn::Add(e, splat(1.0f))));
-  return hn::IfThenElse(hn::Lt(a, splat(0.56f)), small, hn::CopySign(large, x));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, splat(0.56f)), hn::Abs(small), large), x);
 }
 
 HWY_INLINE VF erf(VF x) {
@@ -169,7 +169,7 @@ HWY_INLINE VF erf(VF x) {
   const VF r = hn::Div(splat(1.0f), hn::Add(a, splat(kMillsShift)));
   const VF tail = hn::Mul(hn::Mul(r, shifted_mills(hn::Mul(a, r))), exp_half_square_scaled(a));
   const VF large = hn::NegMulAdd(tail, splat(0x1p-63f), splat(1.0f));
-  return hn::IfThenElse(hn::Lt(hn::Abs(x), splat(0.92f)), small, hn::CopySign(large, x));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(hn::Abs(x), splat(0.92f)), hn::Abs(small), large), x);
 }
 
 #endif  // PRENORM_FMA_TARGET

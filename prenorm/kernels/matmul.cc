@@ -80,8 +80,8 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
     MatmulPiece piece;
     piece.a_row = p.a.stride(0);
     piece.a_transposed = p.a_transposed;
-    piece.a = p.a_transposed ? p.a.data() + k0 * piece.a_row + m
-                             : p.a.data() + m * piece.a_row + k0;
+    piece.a =
+        p.a_transposed ? p.a.data() + k0 * piece.a_row + m : p.a.data() + m * piece.a_row + k0;
     piece.a_scratch = p.a_transposed ? run.worker_scratch(worker) : nullptr;
     piece.panels = panels + n / target.width * panel_stride;
     piece.panel_stride = panel_stride;

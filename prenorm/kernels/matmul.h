@@ -57,9 +57,9 @@ struct Epilogue {
   bool accumulate = false;  // init is what c holds (excludes bias)
   ConstVector bias;         // init is bias[n]; [N] or empty
   // After the sum, at most one of:
-  ConstMatrix residual;                // c = residual + sum; [M, N]
-  Matrix activated;                    // activated = act(sum), c keeps the sum; [M, N]
-  ConstMatrix activation_input;        // c = sum * act'(activation_input); [M, N]
+  ConstMatrix residual;          // c = residual + sum; [M, N]
+  Matrix activated;              // activated = act(sum), c keeps the sum; [M, N]
+  ConstMatrix activation_input;  // c = sum * act'(activation_input); [M, N]
   Activation activation = Activation::kGeluTanh;
 };
 

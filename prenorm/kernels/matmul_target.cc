@@ -28,9 +28,9 @@ HWY_INLINE void add_tile(const float* a, Index a_row, Index a_step, const float*
                          float* c, Index c_row) {
   const DF d;
   for (Index k0 = 0; k0 < k; k0 += kSumBlock) {
-    const auto t = tile_product<Rows, kTileVectors>(a + k0 * a_step, a_row, a_step,
-                                                    panel + k0 * kTileWidth, kTileWidth,
-                                                    std::min(kSumBlock, k - k0));
+    const auto t =
+        tile_product<Rows, kTileVectors>(a + k0 * a_step, a_row, a_step, panel + k0 * kTileWidth,
+                                         kTileWidth, std::min(kSumBlock, k - k0));
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
@@ -43,8 +43,8 @@ HWY_INLINE void add_tile(const float* a, Index a_row, Index a_step, const float*
 }
 
 template <int Rows>
-void add_tile_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel,
-                 Index k, float* c, Index c_row) {
+void add_tile_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel, Index k,
+                 float* c, Index c_row) {
   if constexpr (Rows > 0) {
     if (rows == Rows) return add_tile<Rows>(a, a_row, a_step, panel, k, c, c_row);
     add_tile_of<Rows - 1>(rows, a, a_row, a_step, panel, k, c, c_row);
@@ -65,17 +65,23 @@ HWY_INLINE void start_row(const MatmulPiece& p, Index n, Index columns, const fl
 
 HWY_INLINE VF activate(Activation act, VF x) {
   switch (act) {
-    case Activation::kRelu: return relu(x);
-    case Activation::kGelu: return gelu_erf(x);
-    case Activation::kGeluTanh: return gelu_tanh(x);
+    case Activation::kRelu:
+      return relu(x);
+    case Activation::kGelu:
+      return gelu_erf(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh(x);
   }
   return x;
 }
 HWY_INLINE VF activate_grad(Activation act, VF x) {
   switch (act) {
-    case Activation::kRelu: return relu_grad(x);
-    case Activation::kGelu: return gelu_erf_grad(x);
-    case Activation::kGeluTanh: return gelu_tanh_grad(x);
+    case Activation::kRelu:
+      return relu_grad(x);
+    case Activation::kGelu:
+      return gelu_erf_grad(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh_grad(x);
   }
   return x;
 }
@@ -142,8 +148,7 @@ void one_panel(const MatmulPiece& p, Index n, const float* panel) {
       start_row(p, n, columns, c + i * p.c_row, tile + i * tile_row);
     }
     if (p.a_transposed) {
-      add_tile_of<kTileRows>(rows, p.a_scratch + m * p.k, 1, kTileRows, panel, p.k, tile,
-                             tile_row);
+      add_tile_of<kTileRows>(rows, p.a_scratch + m * p.k, 1, kTileRows, panel, p.k, tile, tile_row);
     } else {
       add_tile_of<kTileRows>(rows, p.a + m * p.a_row, p.a_row, 1, panel, p.k, tile, tile_row);
     }

@@ -7,8 +7,8 @@ namespace prenorm::kernels {
 
 // One piece of a product: some rows against some panels over one stretch of k.
 struct MatmulPiece {
-  const float* a = nullptr;  // rows of a, or whole a when packing it
-  Index a_row = 0;           // elements between rows of a (of aᵀ when a_transposed)
+  const float* a = nullptr;   // rows of a, or whole a when packing it
+  Index a_row = 0;            // elements between rows of a (of aᵀ when a_transposed)
   bool a_transposed = false;  // a is [K, M]; packed into `a_scratch` first
   float* a_scratch = nullptr;
   const float* panels = nullptr;  // [panels][k][width]

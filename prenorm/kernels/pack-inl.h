@@ -18,8 +18,8 @@ using D4 = hn::FixedTag<float, 4>;
 
 // to[k * to_row + j] = from[k * from_row + j] for k < rows, j < columns; the columns from there to
 // `padded` become zero.
-HWY_INLINE void pack_rows(const float* HWY_RESTRICT from, Index from_row, Index rows,
-                          Index columns, Index padded, float* HWY_RESTRICT to, Index to_row) {
+HWY_INLINE void pack_rows(const float* HWY_RESTRICT from, Index from_row, Index rows, Index columns,
+                          Index padded, float* HWY_RESTRICT to, Index to_row) {
   const DF d;
   const Index whole = columns / kFloatLanes * kFloatLanes;
   for (Index k = 0; k < rows; ++k) {
@@ -51,8 +51,7 @@ HWY_INLINE void transpose4(const float* HWY_RESTRICT from, Index from_row, float
 // to[k * to_row + j] = from[j * from_row + k] for k < rows, j < columns; the columns from there to
 // `padded` become zero.
 HWY_INLINE void pack_transposed(const float* HWY_RESTRICT from, Index from_row, Index rows,
-                                Index columns, Index padded, float* HWY_RESTRICT to,
-                                Index to_row) {
+                                Index columns, Index padded, float* HWY_RESTRICT to, Index to_row) {
   const Index whole_columns = columns / 4 * 4, whole_rows = rows / 4 * 4;
   for (Index k = 0; k < whole_rows; k += 4) {
     for (Index j = 0; j < whole_columns; j += 4) {

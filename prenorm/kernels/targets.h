@@ -24,10 +24,8 @@
 // once a file, under HWY_ONCE, in namespace prenorm::kernels.
 #ifndef PRENORM_TARGET_TABLE
 #if HWY_ARCH_X86
-#define PRENORM_TARGET_TABLE(Type, function, symbol)                     \
-  const Type& function(Isa isa) {                                        \
-    return isa == Isa::kAvx512 ? N_AVX3::symbol : N_AVX2::symbol;        \
-  }
+#define PRENORM_TARGET_TABLE(Type, function, symbol) \
+  const Type& function(Isa isa) { return isa == Isa::kAvx512 ? N_AVX3::symbol : N_AVX2::symbol; }
 #else
 #define PRENORM_TARGET_TABLE(Type, function, symbol) \
   const Type& function(Isa) { return N_NEON::symbol; }

@@ -1,6 +1,7 @@
 // Causal multi-head self-attention with packed heads, as GPT-2's:
 //
-//   q, k, v = split(x W_attn + b_attn);  y = concat_h(softmax(q_h k_hᵀ / sqrt(D)) v_h) W_proj + b_proj
+//   q, k, v = split(x W_attn + b_attn);  y = concat_h(softmax(q_h k_hᵀ / sqrt(D)) v_h) W_proj +
+//   b_proj
 #pragma once
 #include "prenorm/kernels/attention.h"
 #include "prenorm/layers/linear.h"

@@ -73,8 +73,7 @@ TransformerBlock::Saved TransformerBlock::plan(Arena& arena, Index batch, Index 
   return s;
 }
 
-TransformerBlock::Drops TransformerBlock::drops(const DropoutPosition* position,
-                                                Index time) const {
+TransformerBlock::Drops TransformerBlock::drops(const DropoutPosition* position, Index time) const {
   Drops d;
   if (position == nullptr) return d;
   const auto layer = static_cast<std::uint32_t>(options_.layer);
@@ -150,9 +149,8 @@ void TransformerBlock::backward(const Runtime& run, Index batch, Index time, Con
 
 // dh = dy + LN2'(FFN'(dy)),  dx = dh + LN1'(MHA'(dh)). The norms' outputs are computed again from
 // what was kept, by the same function.
-void TransformerBlock::pre_norm_backward(const Runtime& run, Index batch, Index time,
-                                         ConstMatrix x, const Saved& saved, Matrix dy,
-                                         const Drops& d) {
+void TransformerBlock::pre_norm_backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
+                                         const Saved& saved, Matrix dy, const Drops& d) {
   const Matrix norm = saved.shared.norm, branch = saved.shared.branch;
   ln_2_.forward(run, saved.h, norm);
   ConstMatrix dbranch = branch_gradient(run, d.feed_forward_residual, dy, branch);

@@ -73,11 +73,11 @@ void Gpt::plan(Workspace& work, Arena& arena, Index batch, Index time) const {
   for (std::size_t l = 0; l < layers; ++l) {
     // Without a backward pass, two stream buffers and one block's memory serve all layers.
     work.stream_[l] = trains() || l < 2 ? arena.matrix(rows, width) : work.stream_[l - 2];
-    work.blocks_[l] = trains() || l == 0 ? blocks_[l]->plan(arena, batch, time, shared)
-                                         : work.blocks_[0];
+    work.blocks_[l] =
+        trains() || l == 0 ? blocks_[l]->plan(arena, batch, time, shared) : work.blocks_[0];
   }
-  work.stream_[layers] = trains() || layers < 2 ? arena.matrix(rows, width)
-                                                : work.stream_[layers - 2];
+  work.stream_[layers] =
+      trains() || layers < 2 ? arena.matrix(rows, width) : work.stream_[layers - 2];
   if (trains()) work.final_norm_ = final_norm_->plan(arena, rows);
   work.normed_ = arena.matrix(rows, width);
   if (trains()) work.grad_ = arena.matrix(rows, width);
@@ -209,9 +209,9 @@ void Gpt::plan(Cache& cache, Arena& arena, Index time) const {
 void Gpt::decode(const Runtime& run, Cache& cache, TokenMatrix tokens, Matrix last_logits) const {
   const Index batch = tokens.dim(0), time = tokens.dim(1);
   if (batch != cache.batch_ || time < 1 || cache.length_ + time > config_.block_size) {
-    throw ShapeError(fmt::format(
-        "Gpt: tokens after {} cached: expected [{}, 1 to {}], found [{}, {}]", cache.length_,
-        cache.batch_, config_.block_size - cache.length_, batch, time));
+    throw ShapeError(
+        fmt::format("Gpt: tokens after {} cached: expected [{}, 1 to {}], found [{}, {}]",
+                    cache.length_, cache.batch_, config_.block_size - cache.length_, batch, time));
   }
   Arena measure;
   plan(cache, measure, time);

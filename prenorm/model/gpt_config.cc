@@ -15,8 +15,8 @@ constexpr Index kMaxSize = std::numeric_limits<std::int32_t>::max();
 
 void check_size(const char* name, Index value, Index least = 1) {
   if (value >= least && value <= kMaxSize) return;
-  throw ConfigError(
-      fmt::format("{}: expected a whole number from {} to {}, found {}", name, least, kMaxSize, value));
+  throw ConfigError(fmt::format("{}: expected a whole number from {} to {}, found {}", name, least,
+                                kMaxSize, value));
 }
 
 void check_probability(const char* name, double p) {
@@ -53,8 +53,10 @@ void GptConfig::validate() const {
   const auto tables = checked_mul(n_embd, 2 * vocab_size + block_size);
   const auto total = blocks && tables ? checked_add(*blocks, *tables) : std::nullopt;
   if (!total || *total > std::numeric_limits<Index>::max() / 64) {
-    throw ConfigError(fmt::format("n_layer {} with n_embd {}: expected a model that memory can hold, found "
-                                  "more than 2^57 parameters", n_layer, n_embd));
+    throw ConfigError(
+        fmt::format("n_layer {} with n_embd {}: expected a model that memory can hold, found "
+                    "more than 2^57 parameters",
+                    n_layer, n_embd));
   }
 }
 

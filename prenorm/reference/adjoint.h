@@ -19,7 +19,6 @@
 
 #include "prenorm/base/philox.h"
 #include "prenorm/reference/dual.h"
-#include "prenorm/reference/gpt_parameters.h"
 #include "prenorm/reference/tensor.h"
 
 namespace prenorm::reference {
@@ -103,36 +102,6 @@ inline std::vector<Tensor<double>> random_like(const std::vector<Tensor<double>>
     out.push_back(one.absent() ? Tensor<double>() : random_tensor(one.shape(), ++seed, size));
   }
   return out;
-}
-
-// All tensors of a set of parameters in one fixed order, and back: what check_adjoint works on.
-template <typename S>
-std::vector<Tensor<S>> flattened(const BlockParameters<S>& p) {
-  std::vector<Tensor<S>> out;
-  for_each_block_parameter(
-      p, "", [&](const std::string&, const Tensor<S>& tensor) { out.push_back(tensor); });
-  return out;
-}
-template <typename S>
-std::vector<Tensor<S>> flattened(const GptParameters<S>& p) {
-  std::vector<Tensor<S>> out;
-  for_each_parameter(p, [&](const std::string&, const Tensor<S>& t) { out.push_back(t); });
-  return out;
-}
-// From tensors that begin at `first` of the vector.
-template <typename S>
-BlockParameters<S> block_parameters(const std::vector<Tensor<S>>& tensors, std::size_t first = 0) {
-  BlockParameters<S> p;
-  for_each_block_parameter(p, "", [&](const std::string&, Tensor<S>& t) { t = tensors[first++]; });
-  return p;
-}
-template <typename S>
-GptParameters<S> gpt_parameters(const std::vector<Tensor<S>>& tensors, Index n_layer) {
-  GptParameters<S> p;
-  p.h.resize(static_cast<std::size_t>(n_layer));
-  std::size_t next = 0;
-  for_each_parameter(p, [&](const std::string&, Tensor<S>& t) { t = tensors[next++]; });
-  return p;
 }
 
 }  // namespace prenorm::reference

@@ -92,4 +92,51 @@ GptParameters<S> rounded(GptParameters<S> p, Numbers numbers) {
   return p;
 }
 
+// All tensors of a set of parameters in one fixed order, the absent ones too, and back: the form in
+// which a function of all parameters is a function of tensors.
+template <typename S>
+std::vector<Tensor<S>> flattened(const BlockParameters<S>& p) {
+  std::vector<Tensor<S>> out;
+  for_each_block_parameter(p, "", [&](const auto&, const Tensor<S>& t) { out.push_back(t); });
+  return out;
+}
+template <typename S>
+std::vector<Tensor<S>> flattened(const GptParameters<S>& p) {
+  std::vector<Tensor<S>> out;
+  for_each_parameter(p, [&](const auto&, const Tensor<S>& t) { out.push_back(t); });
+  return out;
+}
+
+// From the tensors that begin at `first`.
+template <typename S>
+BlockParameters<S> block_parameters(const std::vector<Tensor<S>>& tensors, std::size_t first = 0) {
+  BlockParameters<S> p;
+  for_each_block_parameter(p, "", [&](const auto&, Tensor<S>& t) { t = tensors.at(first++); });
+  return p;
+}
+template <typename S>
+GptParameters<S> gpt_parameters(const std::vector<Tensor<S>>& tensors, Index n_layer) {
+  GptParameters<S> p;
+  p.h.resize(static_cast<std::size_t>(n_layer));
+  std::size_t next = 0;
+  for_each_parameter(p, [&](const auto&, Tensor<S>& t) { t = tensors.at(next++); });
+  return p;
+}
+
+// The same parameters in another scalar type.
+template <typename To, typename From>
+std::vector<Tensor<To>> cast_all(const std::vector<Tensor<From>>& tensors) {
+  std::vector<Tensor<To>> out;
+  for (const Tensor<From>& tensor : tensors) out.push_back(cast<To>(tensor));
+  return out;
+}
+template <typename To, typename From>
+BlockParameters<To> cast(const BlockParameters<From>& p) {
+  return block_parameters(cast_all<To>(flattened(p)));
+}
+template <typename To, typename From>
+GptParameters<To> cast(const GptParameters<From>& p) {
+  return gpt_parameters(cast_all<To>(flattened(p)), static_cast<Index>(p.h.size()));
+}
+
 }  // namespace prenorm::reference

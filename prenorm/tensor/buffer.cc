@@ -24,7 +24,8 @@ void* map_aligned(std::size_t bytes, std::size_t alignment) {
   const std::uintptr_t aligned = (address + alignment - 1) / alignment * alignment;
   if (aligned != address) munmap(raw, aligned - address);
   const std::uintptr_t end = address + reserve;
-  if (end != aligned + bytes) munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+  if (end != aligned + bytes)
+    munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
   return reinterpret_cast<void*>(aligned);
 }
 

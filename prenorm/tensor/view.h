@@ -27,8 +27,7 @@ class View {
 
   // A writable view is also a readable one.
   constexpr operator View<const T, Rank>() const  // NOLINT: implicit on purpose
-    requires(!std::is_const_v<T>)
-  {
+      requires(!std::is_const_v<T>) {
     return View<const T, Rank>(data_, shape_, strides_);
   }
 
@@ -72,9 +71,7 @@ class View {
     return View(data_ + begin * strides_[0], shape, strides_);
   }
   // Columns [begin, begin + count) of the last axis.
-  constexpr View columns(Index begin, Index count) const
-    requires(Rank >= 2)
-  {
+  constexpr View columns(Index begin, Index count) const requires(Rank >= 2) {
     Shape shape = shape_;
     shape[Rank - 1] = count;
     return View(data_ + begin, shape, strides_);

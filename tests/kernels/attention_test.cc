@@ -13,9 +13,10 @@ struct Case {
   bool causal = true;
   double dropout = 0.0;
 };
-const Case kCases[] = {{1, 1, 1, 1},          {2, 5, 3, 7},        {1, 64, 2, 16},
-                       {2, 65, 1, 32},        {1, 130, 2, 20},     {1, 200, 1, 64, false},
-                       {1, 70, 1, 300},       {2, 33, 2, 8, true, 0.25}, {1, 3, 25, 4}};
+const Case kCases[] = {
+    {1, 1, 1, 1},    {2, 5, 3, 7},           {1, 64, 2, 16},  {2, 65, 1, 32},
+    {1, 130, 2, 20}, {1, 200, 1, 64, false}, {1, 70, 1, 300}, {2, 33, 2, 8, true, 0.25},
+    {1, 3, 25, 4}};
 
 AttentionShape shape_of(const Case& c) {
   AttentionShape s;
@@ -45,10 +46,10 @@ Result run_both(const Runtime& run, const Case& c, const TestMatrix& qkv, const 
   const Index rows = c.batch * c.time, stats = rows * c.heads;
   Result r{TestMatrix(rows, shape.width(), 3), TestMatrix(rows, 3 * shape.width(), 1),
            TestMatrix(1, stats), TestMatrix(1, stats)};
-  attention_forward(run, shape, qkv.view(), r.out.view(), r.row_max.view()[0],
-                    r.row_sum.view()[0], dropout_of(c));
-  attention_backward(run, shape, dout.view(), qkv.view(), r.out.view(),
-                     r.row_max.view()[0], r.row_sum.view()[0], r.dqkv.view(), dropout_of(c));
+  attention_forward(run, shape, qkv.view(), r.out.view(), r.row_max.view()[0], r.row_sum.view()[0],
+                    dropout_of(c));
+  attention_backward(run, shape, dout.view(), qkv.view(), r.out.view(), r.row_max.view()[0],
+                     r.row_sum.view()[0], r.dqkv.view(), dropout_of(c));
   return r;
 }
 
@@ -75,8 +76,8 @@ Exact exact(const Case& c, const TestMatrix& qkv, const TestMatrix& dout) {
         for (Index s = 0; s < end; ++s) {
           double score = 0.0;
           for (Index d = 0; d < c.head_width; ++d) {
-            score += static_cast<double>(qkv.at(row, q + d)) *
-                     qkv.at(b * c.time + s, width + q + d);
+            score +=
+                static_cast<double>(qkv.at(row, q + d)) * qkv.at(b * c.time + s, width + q + d);
           }
           at(p, s) = score * shape.scale;
           top = std::max(top, at(p, s));
@@ -87,8 +88,8 @@ Exact exact(const Case& c, const TestMatrix& qkv, const TestMatrix& dout) {
           if (c.dropout > 0.0) {
             const Index element =
                 (((drop.first_sequence + b) * c.heads + h) * c.time + t) * c.time + s;
-            at(keep, s) = random_word(drop.drop.stream.key(), static_cast<std::uint64_t>(element)) >=
-                                  drop.drop.threshold()
+            at(keep, s) = random_word(drop.drop.stream.key(),
+                                      static_cast<std::uint64_t>(element)) >= drop.drop.threshold()
                               ? 1.0 / (1.0 - c.dropout)
                               : 0.0;
           }
@@ -206,8 +207,8 @@ TEST(Attention, a_token_reaches_no_bit_of_the_rows_before_it_even_as_NaN) {
   const TestMatrix dout = TestMatrix::random(100, width, 2);
   on_every_runtime([&](const Runtime& run) {
     const Result before = run_both(run, c, qkv, dout);
-    for (float value : {3.0f, std::numeric_limits<float>::quiet_NaN(),
-                        std::numeric_limits<float>::infinity()}) {
+    for (float value :
+         {3.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       TestMatrix changed = qkv;
       for (Index i = 0; i < 3 * width; ++i) changed.at(70, i) = value;
       const Result after = run_both(run, c, changed, dout);

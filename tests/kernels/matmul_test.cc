@@ -43,7 +43,7 @@ TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
 struct Shape {
   Index m, k, n;
 };
-const Shape kShapes[] = {{1, 1, 1},   {1, 768, 65},  {7, 3, 17},    {8, 256, 48},  {37, 300, 65},
+const Shape kShapes[] = {{1, 1, 1},    {1, 768, 65},   {7, 3, 17},    {8, 256, 48},  {37, 300, 65},
                          {13, 257, 1}, {130, 64, 200}, {3, 1600, 50}, {97, 513, 33}, {2, 4000, 19}};
 
 TEST(Matmul, follows_the_contract_to_the_bit_on_every_target_and_thread_count) {
@@ -133,9 +133,8 @@ TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of
     TestMatrix expected(s.m, s.n);
     for (Index m = 0; m < s.m; ++m) {
       for (Index n = 0; n < s.n; ++n) {
-        expected.at(m, n) = contract(start.at(m, n), s.k, [&](Index k) {
-          return std::pair(x.at(k, m), dy.at(k, n));
-        });
+        expected.at(m, n) = contract(start.at(m, n), s.k,
+                                     [&](Index k) { return std::pair(x.at(k, m), dy.at(k, n)); });
       }
     }
     on_every_runtime([&](const Runtime& run) {

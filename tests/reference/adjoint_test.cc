@@ -204,6 +204,20 @@ TEST(Adjoint, feed_forward) {
             kBroken);
 }
 
+// The same proof for a backward pass on floats, as a kernel's: its gradients are widened to double.
+TEST(Adjoint, a_float_backward_pass_is_proved_to_float_precision) {
+  const GptParameters<double> p = tiny_parameters();
+  const Tokens tokens = tiny_tokens();
+  const Tensor<double> dy = val(5, {2, 4, kVocabulary});
+  const auto f = [&](const DualTensors& in) {
+    return gpt(tokens, gpt_parameters(in, kLayers), tiny_options());
+  };
+  const auto d = gpt_backward(cast<float>(dy), tokens, cast<float>(p), tiny_options());
+  const double error = adjoint_error(f, flattened(p), dy, flattened(cast<double>(d)));
+  EXPECT_LE(error, 1e-6);
+  EXPECT_GT(error, 0.0);
+}
+
 // The input and all parameters of a block, as check_adjoint takes them.
 Tensors with_input(const Tensor<double>& x, const BlockParameters<double>& p) {
   Tensors all{x};

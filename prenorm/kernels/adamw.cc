@@ -1,0 +1,168 @@
+// AdamW in one pass over value, gradient and moments, and the sum of squares for the gradient norm.
+// The factors of a step are computed once in double and rounded to float; elements are float.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "prenorm/kernels/adamw.cc"
+#include "prenorm/kernels/targets.h"
+
+// After targets.h: these are read once for each target.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "prenorm/kernels/adamw.h"
+#include "prenorm/kernels/simd-inl.h"
+
+#ifndef PRENORM_ADAMW_ONCE
+#define PRENORM_ADAMW_ONCE
+namespace prenorm::kernels {
+namespace {
+
+// The step's factors, as the elements use them.
+struct AdamWFactors {
+  float clip = 1;
+  float decay = 1;       // 1 − lr λ
+  float blend1 = 0;      // 1 − β1
+  float beta2 = 0;       // β2
+  float blend2 = 0;      // 1 − β2
+  float root_scale = 1;  // 1 / sqrt(1 − β2^t)
+  float eps = 0;         // ε
+  float rate = 0;        // lr / (1 − β1^t)
+};
+
+struct AdamWTable {
+  void (*update)(const AdamWFactors& f, Index count, float* value, float* grad, float* first_moment,
+                 float* second_moment);
+  double (*sum_of_squares)(const float* x, Index count);
+};
+
+}  // namespace
+}  // namespace prenorm::kernels
+#endif  // PRENORM_ADAMW_ONCE
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace {
+
+// One vector of elements. value, m and v are updated in place.
+HWY_INLINE void update_vector(const AdamWFactors& f, const VF& grad, VF& value, VF& m, VF& v) {
+  const DF d;
+  const VF g = hn::Mul(grad, hn::Set(d, f.clip));
+  m = hn::MulAdd(hn::Set(d, f.blend1), hn::Sub(g, m), m);
+  v = hn::MulAdd(hn::Mul(hn::Set(d, f.blend2), g), g, hn::Mul(hn::Set(d, f.beta2), v));
+  const VF root = hn::MulAdd(hn::Sqrt(v), hn::Set(d, f.root_scale), hn::Set(d, f.eps));
+  const VF decayed = hn::Mul(value, hn::Set(d, f.decay));
+  value = hn::NegMulAdd(hn::Set(d, f.rate), hn::Div(m, root), decayed);
+}
+
+void update(const AdamWFactors& f, Index count, float* value, float* grad, float* first_moment,
+            float* second_moment) {
+  const DF d;
+  Index i = 0;
+  for (; i + kFloatLanes <= count; i += kFloatLanes) {
+    VF p = hn::LoadU(d, value + i), m = hn::LoadU(d, first_moment + i);
+    VF v = hn::LoadU(d, second_moment + i);
+    update_vector(f, hn::LoadU(d, grad + i), p, m, v);
+    hn::StoreU(p, d, value + i);
+    hn::StoreU(m, d, first_moment + i);
+    hn::StoreU(v, d, second_moment + i);
+    hn::StoreU(hn::Zero(d), d, grad + i);
+  }
+  if (i == count) return;
+  HWY_ALIGN float t[4][kFloatLanes] = {};
+  float* const arrays[4] = {value + i, grad + i, first_moment + i, second_moment + i};
+  for (int a = 0; a < 4; ++a) std::copy(arrays[a], arrays[a] + (count - i), t[a]);
+  VF p = hn::Load(d, t[0]), m = hn::Load(d, t[2]), v = hn::Load(d, t[3]);
+  update_vector(f, hn::Load(d, t[1]), p, m, v);
+  hn::Store(p, d, t[0]);
+  hn::Store(hn::Zero(d), d, t[1]);
+  hn::Store(m, d, t[2]);
+  hn::Store(v, d, t[3]);
+  for (int a = 0; a < 4; ++a) std::copy(t[a], t[a] + (count - i), arrays[a]);
+}
+
+double squares(const float* x, Index count) {
+  D16 sum = set_d(0.0);
+  Index i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const D16 v = load_d(x + i);
+    sum = fma(v, v, sum);
+  }
+  if (i < count) {
+    const D16 v = load_d_part(x + i, count - i, 0.0f);
+    sum = fma(v, v, sum);
+  }
+  return sum_lanes(sum);
+}
+
+constexpr AdamWTable kAdamW = {update, squares};
+
+}  // namespace
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace prenorm::kernels {
+namespace {
+
+PRENORM_TARGET_TABLE(AdamWTable, adamw_table, kAdamW)
+
+constexpr Index kUpdateChunk = 16384;
+constexpr Index kSquaresChunk = 65536;  // part of the arithmetic, not a tuning knob
+
+double integer_power(double base, Index exponent) {
+  double result = 1.0;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 != 0) result *= base;
+  }
+  return result;
+}
+
+AdamWFactors factors(const AdamWStep& s) {
+  const double correction1 = 1.0 - integer_power(s.beta1, s.step);
+  const double correction2 = 1.0 - integer_power(s.beta2, s.step);
+  return {.clip = static_cast<float>(s.grad_scale),
+          .decay = static_cast<float>(1.0 - s.learning_rate * s.weight_decay),
+          .blend1 = static_cast<float>(1.0 - s.beta1),
+          .beta2 = static_cast<float>(s.beta2),
+          .blend2 = static_cast<float>(1.0 - s.beta2),
+          .root_scale = static_cast<float>(1.0 / std::sqrt(correction2)),
+          .eps = static_cast<float>(s.eps),
+          .rate = static_cast<float>(s.learning_rate / correction1)};
+}
+
+}  // namespace
+
+void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value, std::span<float> grad,
+           std::span<float> first_moment, std::span<float> second_moment) {
+  assert(step.step >= 1);
+  assert(grad.size() == value.size() && first_moment.size() == value.size() &&
+         second_moment.size() == value.size());
+  const AdamWFactors f = factors(step);
+  const AdamWTable& table = adamw_table(run.isa());
+  const auto count = static_cast<Index>(value.size());
+  run.pool().run(ceil_div(count, kUpdateChunk), [&](Index piece, int) {
+    const Index begin = piece * kUpdateChunk;
+    table.update(f, std::min(kUpdateChunk, count - begin), value.data() + begin,
+                 grad.data() + begin, first_moment.data() + begin, second_moment.data() + begin);
+  });
+}
+
+double sum_of_squares(const Runtime& run, std::span<const float> x) {
+  const auto count = static_cast<Index>(x.size());
+  const Index chunks = ceil_div(count, kSquaresChunk);
+  auto* sums = reinterpret_cast<double*>(
+      run.shared_scratch(static_cast<std::size_t>(chunks) * sizeof(double) / sizeof(float)));
+  const AdamWTable& table = adamw_table(run.isa());
+  run.pool().run(chunks, [&](Index chunk, int) {
+    const Index begin = chunk * kSquaresChunk;
+    sums[chunk] = table.sum_of_squares(x.data() + begin, std::min(kSquaresChunk, count - begin));
+  });
+  double total = 0.0;
+  for (Index chunk = 0; chunk < chunks; ++chunk) total += sums[chunk];
+  return total;
+}
+
+}  // namespace prenorm::kernels
+#endif  // HWY_ONCE

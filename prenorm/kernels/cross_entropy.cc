@@ -1,0 +1,246 @@
+#include "prenorm/kernels/cross_entropy.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "prenorm/base/portable_math.h"
+
+#ifndef PRENORM_KERNELS_CROSS_ENTROPY_TARGET  // this file is read once for each target
+#define PRENORM_KERNELS_CROSS_ENTROPY_TARGET
+namespace prenorm::kernels {
+
+// Exponentials of a row are taken as q = e^(x − shift) / 2^power, which needs no rounded difference
+// to the row's maximum: for ordinary rows the shift is 0 and the division is exact.
+struct RowBase {
+  float shift;    // 0, or the maximum where that is too large to scale by a power of two
+  float power;    // an integer near (maximum − shift) / log 2
+  float maximum;  // − shift
+};
+
+constexpr Index kNoColumn = -1;
+
+struct CrossEntropyTarget {
+  RowBase (*base)(const float* x, Index count);
+  // Σ q over the row without column `skipped`; y[v] = q[v] where y is given, the skipped one 0.
+  // x and y may alias.
+  double (*exponentials)(const RowBase& base, const float* x, Index count, Index skipped, float* y);
+  void (*multiply)(float* y, Index count, float factor);
+};
+
+}  // namespace prenorm::kernels
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "prenorm/kernels/cross_entropy.cc"
+#include "prenorm/kernels/targets.h"
+// The per-target parts come after the target has been chosen.
+#include "prenorm/kernels/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr float kLargestUnshifted = 0x1p20f;
+constexpr float kReach = 110.0f;  // e^−110 is far below half the smallest denormal
+
+RowBase base(const float* x, Index count) {
+  F16 top = set_f(kLowest);
+  Index i = 0;
+  for (; i + kLanes <= count; i += kLanes) top = max(load_f(x + i), top);
+  if (i < count) top = max(load_f_part(x + i, count - i, kLowest), top);
+  const float maximum = max_lanes(top);
+  if (maximum == kLowest) return {0.0f, 0.0f, 0.0f};  // every q is 0 then
+  if (!(maximum >= -kLargestUnshifted && maximum <= kLargestUnshifted)) {
+    return {maximum, 0.0f, 0.0f};
+  }
+  const float power = (maximum * 0x1.715476p0f + kRoundToInteger) - kRoundToInteger;
+  return {0.0f, power, maximum};
+}
+
+// q = (1 + fraction) * scale * 2^-64, with scale a power of two or 0.
+struct Exponential {
+  VF fraction;
+  VF scale;
+};
+HWY_INLINE Exponential exponential(const RowBase& row, VF x) {
+  x = hn::Sub(x, splat(row.shift));
+  const VF lowest = splat(row.maximum - kReach);
+  const hn::Mask<DF> vanishes = hn::Lt(x, lowest);
+  x = hn::IfThenElse(vanishes, lowest, x);
+  const VF magic = splat(kRoundToInteger + (64.0f + 127.0f) - row.power);
+  const VF t = hn::MulAdd(x, splat(0x1.715476p0f), magic);
+  const VF n = hn::Sub(t, magic);
+  VF f = hn::MulSub(x, splat(0x1.715476p0f), n);
+  f = hn::MulAdd(x, splat(0x1.4ae0cp-26f), f);
+  const VF scale = exponent_from_low_bits(hn::BitCast(DI(), t));
+  return {hn::Mul(f, exp2_slope(f)), hn::IfThenZeroElse(vanishes, scale)};
+}
+
+// sum += (1 + fraction) * scale, without the rounding to float that q has.
+HWY_INLINE void accumulate(const F16& fraction, const F16& scale, D16& sum) {
+  PRENORM_EACH_F(i) {
+    const VD f0 = hn::PromoteTo(DD(), hn::LowerHalf(DHalf(), fraction.v[i]));
+    const VD f1 = hn::PromoteTo(DD(), hn::UpperHalf(DHalf(), fraction.v[i]));
+    const VD s0 = hn::PromoteTo(DD(), hn::LowerHalf(DHalf(), scale.v[i]));
+    const VD s1 = hn::PromoteTo(DD(), hn::UpperHalf(DHalf(), scale.v[i]));
+    sum.v[2 * i] = hn::Add(sum.v[2 * i], hn::MulAdd(f0, s0, s0));
+    sum.v[2 * i + 1] = hn::Add(sum.v[2 * i + 1], hn::MulAdd(f1, s1, s1));
+  }
+}
+
+HWY_INLINE F16 step(const RowBase& row, const F16& x, D16& sum) {
+  F16 fraction, scale, q;
+  PRENORM_EACH_F(i) {
+    const Exponential e = exponential(row, x.v[i]);
+    fraction.v[i] = e.fraction;
+    scale.v[i] = e.scale;
+    q.v[i] = hn::Mul(hn::MulAdd(e.fraction, e.scale, e.scale), splat(0x1p-64f));
+  }
+  accumulate(fraction, scale, sum);
+  return q;
+}
+
+// Whole blocks of sixteen from `begin` up to `end`, then the rest of the last block.
+HWY_INLINE void step_range(const RowBase& row, const float* x, Index begin, Index end, float* y,
+                           D16& sum) {
+  Index i = begin;
+  if (y == nullptr) {
+    for (; i + kLanes <= end; i += kLanes) step(row, load_f(x + i), sum);
+    if (i < end) step(row, load_f_part(x + i, end - i, kLowest), sum);
+  } else {
+    for (; i + kLanes <= end; i += kLanes) store_f(step(row, load_f(x + i), sum), y + i);
+    if (i < end) store_f_part(step(row, load_f_part(x + i, end - i, kLowest), sum), y + i, end - i);
+  }
+}
+
+double exponentials(const RowBase& row, const float* x, Index count, Index skipped, float* y) {
+  D16 sum = set_d(0.0);
+  if (skipped == kNoColumn) {
+    step_range(row, x, 0, count, y, sum);
+  } else {
+    // The block that holds the skipped column, in a copy where that column is −∞.
+    const Index begin = skipped / kLanes * kLanes, end = std::min(begin + kLanes, count);
+    step_range(row, x, 0, begin, y, sum);
+    float block[kLanes];
+    std::copy(x + begin, x + end, block);
+    block[skipped - begin] = kLowest;
+    step_range(row, block, 0, end - begin, y == nullptr ? y : y + begin, sum);
+    if (end < count) step_range(row, x, end, count, y, sum);
+  }
+  return sum_lanes(sum) * 0x1p-64;
+}
+
+void multiply(float* y, Index count, float factor) {
+  const F16 f = set_f(factor);
+  Index i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_f(mul(load_f(y + i), f), y + i);
+  for (; i < count; ++i) y[i] *= factor;
+}
+
+}  // namespace
+
+const CrossEntropyTarget kCrossEntropyTarget = {base, exponentials, multiply};
+
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace prenorm::kernels {
+namespace {
+
+PRENORM_TARGET_TABLE(CrossEntropyTarget, cross_entropy_target, kCrossEntropyTarget)
+
+// The target's exponential and its logarithm, beside the sum of the others.
+struct RowLoss {
+  double others;
+  double log_target;
+  double target;
+
+  double total() const { return others + target; }
+  // log((others + target) / target), with all digits of a loss near 0.
+  double loss() const {
+    return others <= target ? portable_log1p(others / target) : portable_log(total()) - log_target;
+  }
+};
+
+// y: null, or where the row's exponentials go.
+RowLoss row_loss(const CrossEntropyTarget& target, const float* x, Index count, TokenId id,
+                 float* y) {
+  assert(id >= 0 && id < count);
+  const RowBase base = target.base(x, count);
+  RowLoss row;
+  const double shifted = static_cast<double>(x[id]) - static_cast<double>(base.shift);
+  const double power = base.power;
+  // log 2 in two parts, of which the first times the power is exact.
+  row.log_target = (shifted - power * 0x1.62e42ffp-1) - power * -0x1.718432a1b0e26p-35;
+  row.target = portable_exp(row.log_target);
+  row.others = target.exponentials(base, x, count, id, y);
+  return row;
+}
+
+// Rows in pieces of about 16,384 elements.
+template <typename Row>
+void each_row(const Runtime& run, Index rows, Index columns, const Row& row) {
+  const Index height = std::max<Index>(1, 16384 / std::max<Index>(1, columns));
+  run.pool().run(ceil_div(rows, height), [&](Index piece, int) {
+    const Index end = std::min(rows, (piece + 1) * height);
+    for (Index n = piece * height; n < end; ++n) row(n);
+  });
+}
+
+}  // namespace
+
+void cross_entropy_forward(const Runtime& run, ConstMatrix logits, View<const TokenId, 1> targets,
+                           DoubleVector losses) {
+  assert(targets.dim(0) == logits.dim(0) && losses.dim(0) == logits.dim(0));
+  const CrossEntropyTarget& target = cross_entropy_target(run.isa());
+  const Index columns = logits.dim(1);
+  each_row(run, logits.dim(0), columns, [&](Index n) {
+    const TokenId id = targets[n];
+    losses[n] =
+        id == kIgnoreTarget ? 0.0 : row_loss(target, logits[n].data(), columns, id, nullptr).loss();
+  });
+}
+
+void cross_entropy_forward_backward(const Runtime& run, Matrix logits,
+                                    View<const TokenId, 1> targets, double scale,
+                                    DoubleVector losses) {
+  assert(targets.dim(0) == logits.dim(0) && losses.dim(0) == logits.dim(0));
+  const CrossEntropyTarget& target = cross_entropy_target(run.isa());
+  const Index columns = logits.dim(1);
+  each_row(run, logits.dim(0), columns, [&](Index n) {
+    float* z = logits[n].data();
+    const TokenId id = targets[n];
+    if (id == kIgnoreTarget) {
+      losses[n] = 0.0;
+      std::fill_n(z, columns, 0.0f);
+      return;
+    }
+    const RowLoss row = row_loss(target, z, columns, id, z);
+    losses[n] = row.loss();
+    const double factor = scale / row.total();
+    target.multiply(z, columns, static_cast<float>(factor));
+    // probability − 1 = −(the others' probability), which keeps its digits near 0.
+    z[id] = static_cast<float>(-factor * row.others);
+  });
+}
+
+void softmax(const Runtime& run, ConstMatrix x, Matrix y) {
+  assert(x.shape() == y.shape());
+  const CrossEntropyTarget& target = cross_entropy_target(run.isa());
+  const Index columns = x.dim(1);
+  each_row(run, x.dim(0), columns, [&](Index n) {
+    const RowBase base = target.base(x[n].data(), columns);
+    const double sum = target.exponentials(base, x[n].data(), columns, kNoColumn, y[n].data());
+    if (sum == 0.0) return;  // −∞ alone: zeros, as attention treats a row that sees nothing
+    target.multiply(y[n].data(), columns, static_cast<float>(1.0 / sum));
+  });
+}
+
+}  // namespace prenorm::kernels
+#endif
