@@ -36,7 +36,7 @@ RANKS = {
 }
 
 MAX_LINES = 400
-MAX_COLUMNS = {".h": 100, ".cc": 100, ".py": 100, ".cmake": 100, ".sh": 100}
+MAX_COLUMNS = {".h": 100, ".cc": 100, ".cmake": 100, ".sh": 100}
 CODE = {".h", ".cc", ".py", ".cmake", ".sh"}
 TEXT = CODE | {".md", ".txt", ".toml", ".json", ".in", ".yml", ""}
 
@@ -46,6 +46,9 @@ NO_TEST_OF_ITS_OWN = {
     "base/index.h",  # type names and two one-line functions, used by every test
     "kernels/targets.h",  # the set-up of Highway: what compiles is what is tested
 }
+
+# Tests of a folder as a whole rather than of one unit.
+WHOLE_FOLDER_TESTS = {"reference/cases", "reference/derivations"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 STANDARD_HEADER = re.compile(r"^[a-z0-9_]+$")  # <vector>; a library's has a slash or a suffix
@@ -95,6 +98,17 @@ def rank_violations(folder, targets):
         elif to != folder and RANKS[to] >= RANKS[folder]:
             found.append(f"{target}: rank {RANKS[to]} from {folder}/, rank {RANKS[folder]}")
     return found
+
+
+def header_of(folder, stem):
+    """The header whose definitions or tests FOLDER/STEM holds: gpt.h for gpt, and for gpt_decode."""
+    words = stem.split("_")
+    for count in range(len(words), 0, -1):
+        name = "_".join(words[:count])
+        for path in (folder / f"{name}.h", folder / f"{name}-inl.h"):
+            if path.exists():
+                return path
+    return None
 
 
 def private_patterns():
@@ -158,14 +172,8 @@ class Structure(unittest.TestCase):
         self.assert_none(found, "headers in a circle")
 
     def test_a_header_is_beside_each_source(self):
-        found = []
-        for path in sources(".cc"):
-            # gpt_decode.cc may hold a part of gpt.h's definitions.
-            stems = [path.stem.rsplit("_", n)[0] for n in range(path.stem.count("_") + 1)]
-            if path.name != "main.cc" and not any(
-                (path.parent / f"{stem}.h").exists() for stem in stems
-            ):
-                found.append(unit(path))
+        found = [unit(path) for path in sources(".cc")
+                 if path.name != "main.cc" and not header_of(path.parent, path.stem)]
         self.assert_none(found, "a source without a header beside it")
 
     def test_a_test_is_beside_each_unit(self):
@@ -182,9 +190,10 @@ class Structure(unittest.TestCase):
     def test_each_test_names_a_unit(self):
         found = []
         for path in sorted(TESTS.glob("*/*_test.cc")):
-            header = SOURCE / path.parent.name / f"{path.stem.removesuffix('_test')}.h"
-            if path.parent.name in RANKS and not header.exists():
-                found.append(f"{path.relative_to(ROOT)}: no prenorm/{unit(header)}")
+            folder, stem = path.parent.name, path.stem.removesuffix("_test")
+            mirrors = header_of(SOURCE / folder, stem) or f"{folder}/{stem}" in WHOLE_FOLDER_TESTS
+            if folder in RANKS and not mirrors:
+                found.append(f"{path.relative_to(ROOT)}: no prenorm/{folder}/{stem}.h")
         self.assert_none(found, "a test file that mirrors no unit")
 
     def test_public_headers_need_only_the_standard_library(self):

@@ -39,7 +39,7 @@ HWY_INLINE VF gelu_from_tail(VF x, VF scaled) {
 HWY_INLINE VF gelu_erf(VF x) {
   const VF a = abs_at_most(x, 14.6f);  // beyond: below half the smallest denormal
   const VF v = hn::Div(a, hn::Add(a, splat(kMillsShift)));
-  return gelu_from_tail(x, hn::Mul(hn::Mul(v, shifted_mills(v)), exp_half_square_scaled(a)));
+  return gelu_from_tail(x, times_scaled(hn::Mul(v, shifted_mills(v)), exp_half_square(a)));
 }
 
 // Φ(x) + x φ(x).
@@ -48,16 +48,16 @@ HWY_INLINE VF gelu_erf_grad(VF x) {
   const VF r = hn::Div(splat(1.0f), hn::Add(a, splat(kMillsShift)));
   const VF mills = hn::Mul(r, shifted_mills(hn::Mul(a, r)));
   const VF slope = hn::NegMulAdd(a, splat(0x1.988454p-2f), mills);  // 1 / sqrt(2 π)
-  const VF tail = hn::Mul(exp_half_square_scaled(a), slope);
+  const VF tail = times_scaled(slope, exp_half_square(a));
   const hn::Mask<DF> negative = hn::Lt(x, splat(0.0f));
   const VF signed_tail = hn::IfThenElse(negative, tail, hn::Neg(tail));
   const VF base = hn::IfThenZeroElse(negative, splat(1.0f));
   return hn::MulAdd(signed_tail, splat(0x1p-64f), base);
 }
 
-// exp(-2 sqrt(2/π) (a + 0.044715 a^3)) * 2^64 for a in [0, 11]. The exponent is -a w with
+// exp(-2 sqrt(2/π) (a + 0.044715 a^3)) for a in [0, 11]. The exponent is -a w with
 // w = B + C a^2 in units of log 2, kept as a pair: B has so few bits that B - w is exact.
-HWY_INLINE VF gelu_tanh_power(VF a) {
+HWY_INLINE Power gelu_tanh_power(VF a) {
   const VF b = splat(0x1.26aecp1f);
   const VF c = splat(0x1.a5a7dp-4f);
   const VF square = hn::Mul(a, a);
@@ -68,21 +68,21 @@ HWY_INLINE VF gelu_tanh_power(VF a) {
   lo = hn::Add(hn::MulAdd(c, square, hn::Sub(b, w)), lo);
   const VF minus_a = hn::Neg(a);
   const VF hi = hn::Mul(minus_a, w);
-  return exp2_pair_scaled(hi, hn::MulAdd(minus_a, lo, hn::MulSub(minus_a, w, hi)));
+  return exp2_pair(hi, hn::MulAdd(minus_a, lo, hn::MulSub(minus_a, w, hi)));
 }
 
 // x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)), u = sqrt(2/π) (x + 0.044715 x^3).
 HWY_INLINE VF gelu_tanh(VF x) {
   const VF a = abs_at_most(x, 11.0f);  // beyond: below half the smallest denormal
-  const VF power = gelu_tanh_power(a);
-  const VF one_plus = hn::MulAdd(power, splat(0x1p-64f), splat(1.0f));
-  return gelu_from_tail(x, hn::Div(hn::Mul(a, power), one_plus));
+  const Power power = gelu_tanh_power(a);
+  const VF e = hn::Mul(times_scaled(splat(1.0f), power), splat(0x1p-64f));
+  return gelu_from_tail(x, hn::Div(times_scaled(a, power), hn::Add(e, splat(1.0f))));
 }
 
 // σ (1 + x (1 - σ) z'), σ = 1 / (1 + exp(-z)), z = 2 u.
 HWY_INLINE VF gelu_tanh_grad(VF x) {
   const VF a = abs_at_most(x, 11.0f);
-  const VF power = gelu_tanh_power(a);
+  const VF power = times_scaled(splat(1.0f), gelu_tanh_power(a));
   const VF e = hn::Mul(power, splat(0x1p-64f));
   const VF r = hn::Div(splat(1.0f), hn::Add(e, splat(1.0f)));
   // |x| z' = a (2 sqrt(2/π) + 3 C a^2)

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdint>
 
+#include "prenorm/base/portable_math.h"
 #include "prenorm/kernels/adamw.h"
 #include "prenorm/kernels/simd-inl.h"
 
@@ -111,17 +113,10 @@ PRENORM_TARGET_TABLE(AdamWTable, adamw_table, kAdamW)
 constexpr Index kUpdateChunk = 16384;
 constexpr Index kSquaresChunk = 65536;  // part of the arithmetic, not a tuning knob
 
-double integer_power(double base, Index exponent) {
-  double result = 1.0;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 != 0) result *= base;
-  }
-  return result;
-}
-
 AdamWFactors factors(const AdamWStep& s) {
-  const double correction1 = 1.0 - integer_power(s.beta1, s.step);
-  const double correction2 = 1.0 - integer_power(s.beta2, s.step);
+  const auto t = static_cast<std::uint64_t>(s.step);
+  const double correction1 = 1.0 - pow_int(s.beta1, t);
+  const double correction2 = 1.0 - pow_int(s.beta2, t);
   return {.clip = static_cast<float>(s.grad_scale),
           .decay = static_cast<float>(1.0 - s.learning_rate * s.weight_decay),
           .blend1 = static_cast<float>(1.0 - s.beta1),

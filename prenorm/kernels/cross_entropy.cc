@@ -61,12 +61,8 @@ RowBase base(const float* x, Index count) {
   return {0.0f, power, maximum};
 }
 
-// q = (1 + fraction) * scale * 2^-64, with scale a power of two or 0.
-struct Exponential {
-  VF fraction;
-  VF scale;
-};
-HWY_INLINE Exponential exponential(const RowBase& row, VF x) {
+// q of one vector, in parts.
+HWY_INLINE Power exponential(const RowBase& row, VF x) {
   x = hn::Sub(x, splat(row.shift));
   const VF lowest = splat(row.maximum - kReach);
   const hn::Mask<DF> vanishes = hn::Lt(x, lowest);
@@ -76,8 +72,8 @@ HWY_INLINE Exponential exponential(const RowBase& row, VF x) {
   const VF n = hn::Sub(t, magic);
   VF f = hn::MulSub(x, splat(0x1.715476p0f), n);
   f = hn::MulAdd(x, splat(0x1.4ae0cp-26f), f);
-  const VF scale = exponent_from_low_bits(hn::BitCast(DI(), t));
-  return {hn::Mul(f, exp2_slope(f)), hn::IfThenZeroElse(vanishes, scale)};
+  const Power q = exp2_parts(f, t);
+  return {q.fraction, hn::IfThenZeroElse(vanishes, q.scale)};
 }
 
 // sum += (1 + fraction) * scale, without the rounding to float that q has.
@@ -95,7 +91,7 @@ HWY_INLINE void accumulate(const F16& fraction, const F16& scale, D16& sum) {
 HWY_INLINE F16 step(const RowBase& row, const F16& x, D16& sum) {
   F16 fraction, scale, q;
   PRENORM_EACH_F(i) {
-    const Exponential e = exponential(row, x.v[i]);
+    const Power e = exponential(row, x.v[i]);
     fraction.v[i] = e.fraction;
     scale.v[i] = e.scale;
     q.v[i] = hn::Mul(hn::MulAdd(e.fraction, e.scale, e.scale), splat(0x1p-64f));
@@ -104,32 +100,30 @@ HWY_INLINE F16 step(const RowBase& row, const F16& x, D16& sum) {
   return q;
 }
 
-// Whole blocks of sixteen from `begin` up to `end`, then the rest of the last block.
-HWY_INLINE void step_range(const RowBase& row, const float* x, Index begin, Index end, float* y,
-                           D16& sum) {
-  Index i = begin;
-  if (y == nullptr) {
-    for (; i + kLanes <= end; i += kLanes) step(row, load_f(x + i), sum);
-    if (i < end) step(row, load_f_part(x + i, end - i, kLowest), sum);
-  } else {
-    for (; i + kLanes <= end; i += kLanes) store_f(step(row, load_f(x + i), sum), y + i);
-    if (i < end) store_f_part(step(row, load_f_part(x + i, end - i, kLowest), sum), y + i, end - i);
+// x with −∞ in one of its sixteen lanes.
+HWY_INLINE F16 without_lane(const F16& x, Index lane) {
+  F16 r;
+  PRENORM_EACH_F(i) {
+    const VF lanes = hn::Iota(DF(), static_cast<float>(i * kFloatLanes));
+    r.v[i] = hn::IfThenElse(hn::Eq(lanes, splat(static_cast<float>(lane))), splat(kLowest), x.v[i]);
   }
+  return r;
 }
 
 double exponentials(const RowBase& row, const float* x, Index count, Index skipped, float* y) {
+  const Index skipped_block = skipped == kNoColumn ? count : skipped / kLanes * kLanes;
   D16 sum = set_d(0.0);
-  if (skipped == kNoColumn) {
-    step_range(row, x, 0, count, y, sum);
-  } else {
-    // The block that holds the skipped column, in a copy where that column is −∞.
-    const Index begin = skipped / kLanes * kLanes, end = std::min(begin + kLanes, count);
-    step_range(row, x, 0, begin, y, sum);
-    float block[kLanes];
-    std::copy(x + begin, x + end, block);
-    block[skipped - begin] = kLowest;
-    step_range(row, block, 0, end - begin, y == nullptr ? y : y + begin, sum);
-    if (end < count) step_range(row, x, end, count, y, sum);
+  for (Index i = 0; i < count; i += kLanes) {
+    const Index rest = count - i;
+    F16 values = rest >= kLanes ? load_f(x + i) : load_f_part(x + i, rest, kLowest);
+    if (i == skipped_block) values = without_lane(values, skipped - i);
+    const F16 q = step(row, values, sum);
+    if (y == nullptr) continue;
+    if (rest >= kLanes) {
+      store_f(q, y + i);
+    } else {
+      store_f_part(q, y + i, rest);
+    }
   }
   return sum_lanes(sum) * 0x1p-64;
 }

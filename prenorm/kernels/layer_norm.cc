@@ -3,7 +3,7 @@
 // Forward. One pass takes the moments of d_i = x_i − x_0 in double, S = Σ d_i and Q = Σ d_i², and a
 // second writes y. With m = S / C:
 //
-//   μ = x_0 + m,   σ² = (Q − S m) / C,   x̂_i = (d_i − m) / sqrt(σ² + ε)
+//   μ = x_0 + m (a pair of doubles),   σ² = (Q − S m) / C,   x̂_i = (x_i − μ) / sqrt(σ² + ε)
 //
 // The shift x_0 is an element of the row, so (x_0 − μ)² <= (C − 1) σ²: the subtraction in σ² can
 // lose no more than log2(C) of the 53 bits, whatever the row's mean, and a constant row has d = 0.
@@ -32,7 +32,7 @@ namespace prenorm::kernels {
 namespace {
 
 constexpr Index kRowBlock = 256;  // part of the arithmetic, not a tuning knob
-constexpr Index kGroup = 4;       // rows that share one reading of the column sums
+constexpr int kGroup = 4;         // rows that are taken together, for speed
 
 // One row of the backward pass, reduced to what its elements need.
 struct RowGradient {
@@ -82,47 +82,66 @@ HWY_INLINE D16 load_doubles(const double* p) {
   return r;
 }
 
-void forward_row(const float* x, const ForwardArgs& args, Index width, float* y, double* mean,
-                 double* rstd) {
-  const D16 shift = set_d(x[0]);
+// What a row's elements need: y = ((x − mean) rstd + rest) γ + β. The mean is a pair of doubles, of
+// which the second is at most half a unit of the first; rest = −second · rstd.
+struct RowStatistics {
+  double mean, rstd, rest;
+};
+
+RowStatistics row_statistics(const float* x, Index width, double eps) {
+  // The difference as 1 · x − x_0: where adders also convert, they are busy enough.
+  const D16 shift = set_d(-static_cast<double>(x[0])), one = set_d(1.0);
   D16 sum = set_d(0.0), squares = set_d(0.0);
+  const auto step = [&](const D16& values) HWY_ATTR {
+    const D16 d = fma(values, one, shift);
+    sum = add(sum, d);
+    squares = fma(d, d, squares);
+  };
   Index i = 0;
-  for (; i + kLanes <= width; i += kLanes) {
-    const D16 d = sub(load_d(x + i), shift);
-    sum = add(sum, d);
-    squares = fma(d, d, squares);
-  }
-  if (i < width) {  // the lanes past the end hold x[0], which adds nothing
-    const D16 d = sub(load_d_part(x + i, width - i, x[0]), shift);
-    sum = add(sum, d);
-    squares = fma(d, d, squares);
-  }
+  for (; i + kLanes <= width; i += kLanes) step(load_d(x + i));
+  // The lanes past the end hold x_0, which adds nothing.
+  if (i < width) step(load_d_part(x + i, width - i, x[0]));
   const auto count = static_cast<double>(width);
-  const double total = sum_lanes(sum);
-  const double m = total / count;
+  const double total = sum_lanes(sum), m = total / count;
   double variance = (sum_lanes(squares) - total * m) / count;
   if (variance < 0.0) variance = 0.0;
-  const double r = 1.0 / std::sqrt(variance + args.eps);
-  *mean = x[0] + m;
-  *rstd = r;
+  const double rstd = 1.0 / std::sqrt(variance + eps), first = x[0], mean = first + m;
+  // The rounding error of first + m, exactly (Knuth's two-sum).
+  const double m_part = mean - first;
+  const double second = (first - (mean - m_part)) + (m - m_part);
+  return {mean, rstd, -second * rstd};
+}
 
-  const D16 centre = set_d(m), scale = set_d(r);
-  const auto normalise = [&](const D16& values, Index at) {
-    const D16 normalised = mul(sub(sub(values, shift), centre), scale);
+void normalise_row(const float* x, const RowStatistics& s, const ForwardArgs& args, Index width,
+                   float* y) {
+  const D16 mean = set_d(s.mean), rstd = set_d(s.rstd), rest = set_d(s.rest);
+  const auto normalise = [&](const D16& values, Index at) HWY_ATTR {
+    const D16 normalised = fma(sub(values, mean), rstd, rest);
     return fma(normalised, load_doubles(args.weight + at), load_doubles(args.bias + at));
   };
-  for (i = 0; i + kLanes <= width; i += kLanes) store_d(normalise(load_d(x + i), i), y + i);
+  Index i = 0;
+  for (; i + kLanes <= width; i += kLanes) store_d(normalise(load_d(x + i), i), y + i);
   if (i < width) {
     store_d_part(normalise(load_d_part(x + i, width - i, x[0]), i), y + i, width - i);
   }
 }
 
 void forward(const ForwardArgs& args, Index begin, Index end) {
-  for (Index n = begin; n < end; ++n) {
-    double mean, rstd;
-    forward_row(args.x[n].data(), args, args.x.dim(1), args.y[n].data(), &mean, &rstd);
-    if (args.mean) args.mean[n] = mean;
-    if (args.rstd) args.rstd[n] = rstd;
+  const Index width = args.x.dim(1);
+  // The statistics of some short rows first: their divisions and roots overlap. Longer rows are
+  // limited by memory, which is busiest when each is written right after it is read.
+  const Index group = width <= 256 ? kGroup : 1;
+  for (Index n = begin; n < end; n += group) {
+    RowStatistics rows[kGroup];
+    const Index count = std::min(group, end - n);
+    for (Index r = 0; r < count; ++r) {
+      rows[r] = row_statistics(args.x[n + r].data(), width, args.eps);
+    }
+    for (Index r = 0; r < count; ++r) {
+      normalise_row(args.x[n + r].data(), rows[r], args, width, args.y[n + r].data());
+      if (args.mean) args.mean[n + r] = rows[r].mean;
+      if (args.rstd) args.rstd[n + r] = rows[r].rstd;
+    }
   }
 }
 
@@ -131,9 +150,9 @@ RowGradient reduce_row(const float* dy, const float* x, const double* weight, do
   const D16 centre = set_d(mean);
   D16 sum = set_d(0.0), products = set_d(0.0);
   const auto step = [&](const D16& gradient, const D16& value, Index at) {
-    const D16 g = mul(gradient, load_doubles(weight + at));
-    sum = add(sum, g);
-    products = fma(g, sub(value, centre), products);
+    const D16 gamma = load_doubles(weight + at);
+    sum = fma(gradient, gamma, sum);
+    products = fma(mul(gradient, gamma), sub(value, centre), products);
   };
   Index i = 0;
   for (; i + kLanes <= width; i += kLanes) step(load_d(dy + i), load_d(x + i), i);
@@ -151,74 +170,89 @@ void reduce(const BackwardArgs& args, Index begin, Index end, RowGradient* rows)
   }
 }
 
-// Whole vectors of floats read as double, and the end of a row.
+// A vector of floats of a row, read as double, and the end of a row.
+using VHalf = hn::Vec<DHalf>;
 struct Whole {
-  HWY_INLINE VD load(const float* p) const { return hn::PromoteTo(DD(), hn::LoadU(DHalf(), p)); }
-  HWY_INLINE void store(const hn::Vec<DHalf>& v, float* p) const { hn::StoreU(v, DHalf(), p); }
-  HWY_INLINE hn::Vec<DHalf> load_float(const float* p) const { return hn::LoadU(DHalf(), p); }
+  HWY_INLINE VHalf load(const float* p) const { return hn::LoadU(DHalf(), p); }
+  HWY_INLINE void store(const VHalf& v, float* p) const { hn::StoreU(v, DHalf(), p); }
 };
 struct Part {
   Index count;
-  HWY_INLINE hn::Vec<DHalf> load_float(const float* p) const {
+  HWY_INLINE VHalf load(const float* p) const {
     HWY_ALIGN float t[kDoubleLanes] = {};
     for (Index i = 0; i < count; ++i) t[i] = p[i];
     return hn::Load(DHalf(), t);
   }
-  HWY_INLINE VD load(const float* p) const { return hn::PromoteTo(DD(), load_float(p)); }
-  HWY_INLINE void store(const hn::Vec<DHalf>& v, float* p) const {
+  HWY_INLINE void store(const VHalf& v, float* p) const {
     HWY_ALIGN float t[kDoubleLanes];
     hn::Store(v, DHalf(), t);
     for (Index i = 0; i < count; ++i) p[i] = t[i];
   }
 };
 
+// Rows of a group: pointers to the first and the distances between rows.
 struct RowPointers {
-  const float *dy[kGroup], *x[kGroup], *residual[kGroup];
-  float* dx[kGroup];
+  const float *dy, *x, *residual;
+  float* dx;
+  Index dy_stride, x_stride, residual_stride, dx_stride;
 };
 
-// One vector of columns of all rows of a group.
-template <bool kResidual, typename Access>
-HWY_INLINE void apply_columns(const Access& access, const RowPointers& p, Index count,
-                              const RowGradient* rows, const double* weight, Index column,
-                              double* dweight, double* dbias) {
+// One vector of columns of kRows rows.
+template <bool kResidual, int kRows, typename Access>
+HWY_INLINE void apply_columns(const Access& access, const RowPointers& p, const RowGradient* rows,
+                              const double* weight, Index column, double* dweight, double* dbias) {
   const DD d;
   const VD gamma = hn::LoadU(d, weight + column);
   VD weight_sum = hn::LoadU(d, dweight), bias_sum = hn::LoadU(d, dbias);
-  for (Index r = 0; r < count; ++r) {
-    const VD dy = access.load(p.dy[r] + column);
-    const VD a = hn::Sub(access.load(p.x[r] + column), hn::Set(d, rows[r].mean));
-    const VD rstd = hn::Set(d, rows[r].rstd);
+  for (int r = 0; r < kRows; ++r) {
+    const VD dy = hn::PromoteTo(d, access.load(p.dy + r * p.dy_stride + column));
+    const VD x = hn::PromoteTo(d, access.load(p.x + r * p.x_stride + column));
+    const VD a = hn::Sub(x, hn::Set(d, rows[r].mean)), rstd = hn::Set(d, rows[r].rstd);
     const VD g = hn::MulSub(dy, gamma, hn::Set(d, rows[r].g_mean));
     const VD gradient = hn::Mul(hn::NegMulAdd(a, hn::Set(d, rows[r].slope), g), rstd);
     weight_sum = hn::MulAdd(dy, hn::Mul(a, rstd), weight_sum);
     bias_sum = hn::Add(bias_sum, dy);
-    auto out = hn::DemoteTo(DHalf(), gradient);
-    if constexpr (kResidual) out = hn::Add(access.load_float(p.residual[r] + column), out);
-    access.store(out, p.dx[r] + column);
+    VHalf out = hn::DemoteTo(DHalf(), gradient);
+    if constexpr (kResidual) {
+      out = hn::Add(access.load(p.residual + r * p.residual_stride + column), out);
+    }
+    access.store(out, p.dx + r * p.dx_stride + column);
   }
   hn::StoreU(weight_sum, d, dweight);
   hn::StoreU(bias_sum, d, dbias);
 }
 
+template <bool kResidual, int kRows>
+void apply_rows(const BackwardArgs& args, Index begin, const RowGradient* from, Index first,
+                Index last, double* dweight, double* dbias) {
+  RowPointers p{args.dy[begin].data(), args.x[begin].data(), nullptr, args.dx[begin].data(),
+                args.dy.stride(0),     args.x.stride(0),     0,       args.dx.stride(0)};
+  if constexpr (kResidual) {
+    p.residual = args.residual[begin].data();
+    p.residual_stride = args.residual.stride(0);
+  }
+  RowGradient rows[kRows];  // a copy, which the stores below cannot change
+  std::copy(from, from + kRows, rows);
+  Index c = first;
+  for (; c + kDoubleLanes <= last; c += kDoubleLanes) {
+    apply_columns<kResidual, kRows>(Whole(), p, rows, args.weight, c, dweight + (c - first),
+                                    dbias + (c - first));
+  }
+  if (c < last) {
+    apply_columns<kResidual, kRows>(Part{last - c}, p, rows, args.weight, c, dweight + (c - first),
+                                    dbias + (c - first));
+  }
+}
+
 template <bool kResidual>
 void apply_group(const BackwardArgs& args, Index begin, Index count, const RowGradient* rows,
                  Index first, Index last, double* dweight, double* dbias) {
-  RowPointers p{};
+  if (count == kGroup) {
+    apply_rows<kResidual, kGroup>(args, begin, rows, first, last, dweight, dbias);
+    return;
+  }
   for (Index r = 0; r < count; ++r) {
-    p.dy[r] = args.dy[begin + r].data();
-    p.x[r] = args.x[begin + r].data();
-    p.dx[r] = args.dx[begin + r].data();
-    if constexpr (kResidual) p.residual[r] = args.residual[begin + r].data();
-  }
-  Index c = first;
-  for (; c + kDoubleLanes <= last; c += kDoubleLanes) {
-    apply_columns<kResidual>(Whole(), p, count, rows, args.weight, c, dweight + (c - first),
-                             dbias + (c - first));
-  }
-  if (c < last) {
-    apply_columns<kResidual>(Part{last - c}, p, count, rows, args.weight, c, dweight + (c - first),
-                             dbias + (c - first));
+    apply_rows<kResidual, 1>(args, begin + r, rows + r, first, last, dweight, dbias);
   }
 }
 
@@ -260,7 +294,7 @@ void backward_block(const LayerNormTable& table, const BackwardArgs& args, Index
   std::fill(scratch, scratch + 2 * room, 0.0);
   RowGradient here[kGroup];
   for (Index n = begin; n < end; n += kGroup) {
-    const Index count = std::min(kGroup, end - n);
+    const Index count = std::min<Index>(kGroup, end - n);
     const RowGradient* rows = known == nullptr ? here : known + (n - begin);
     if (known == nullptr) table.reduce(args, n, n + count, here);
     table.apply(args, n, count, rows, first, last, weight_sum, bias_sum);

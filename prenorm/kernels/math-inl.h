@@ -91,14 +91,29 @@ HWY_INLINE F16 exp_nonpositive(const F16& x) {
   return r;
 }
 
-// 2^(hi + lo) * 2^64, for a pair with |lo| << |hi| and hi in [-190, 0]: the power is left 2^64 too
-// large so that the caller can go on multiplying before a denormal result is rounded.
-HWY_INLINE VF exp2_pair_scaled(VF hi, VF lo) {
+// A power (1 + fraction) * scale * 2^-64, scale a power of two: left in parts and 2^64 too large,
+// so that the caller can go on multiplying before anything is rounded to a float or to a denormal.
+struct Power {
+  VF fraction;
+  VF scale;
+};
+
+// x times the power, 2^64 too large; one rounding.
+HWY_INLINE VF times_scaled(VF x, const Power& power) {
+  const VF scaled = hn::Mul(x, power.scale);
+  return hn::MulAdd(scaled, power.fraction, scaled);
+}
+
+// 2^(n + f), |f| <= 1/2, where t holds n + 191 in its low bits and n is in [-190, 63].
+HWY_INLINE Power exp2_parts(VF f, VF t) {
+  return {hn::Mul(exp2_slope(f), f), exponent_from_low_bits(hn::BitCast(DI(), t))};
+}
+
+// 2^(hi + lo), for a pair with |lo| << |hi| and hi in [-190, 0].
+HWY_INLINE Power exp2_pair(VF hi, VF lo) {
   const VF magic = splat(kRoundToInteger + 64.0f + 127.0f);
   const VF t = hn::Add(hi, magic);
-  const VF f = hn::Add(hn::Sub(hi, hn::Sub(t, magic)), lo);
-  const VF p = hn::MulAdd(exp2_slope(f), f, splat(1.0f));
-  return hn::Mul(p, exponent_from_low_bits(hn::BitCast(DI(), t)));
+  return exp2_parts(hn::Add(hn::Sub(hi, hn::Sub(t, magic)), lo), t);
 }
 
 // min(|x|, limit); NaN stays.
@@ -107,9 +122,9 @@ HWY_INLINE VF abs_at_most(VF x, float limit) {
   return hn::IfThenElse(hn::Gt(a, splat(limit)), splat(limit), a);
 }
 
-// e^(-a^2 / 2) * 2^64 for a in [0, 16]: the square is kept as a pair of floats, because a rounded
+// e^(-a^2 / 2) for a in [0, 16]: the square is kept as a pair of floats, because a rounded
 // one would cost the tail six digits.
-HWY_INLINE VF exp_half_square_scaled(VF a) {
+HWY_INLINE Power exp_half_square(VF a) {
   const VF k = splat(-0x1.715476p-1f);
   const VF square = hn::Mul(a, a);
   const VF square_lo = hn::MulSub(a, a, square);
@@ -117,24 +132,25 @@ HWY_INLINE VF exp_half_square_scaled(VF a) {
   VF lo = hn::MulSub(square, k, hi);
   lo = hn::MulAdd(square, splat(-0x1.4ae0cp-27f), lo);
   lo = hn::MulAdd(square_lo, k, lo);
-  return exp2_pair_scaled(hi, lo);
+  return exp2_pair(hi, lo);
 }
 
-// (a + 3) erfc(a / sqrt 2) e^(a^2 / 2) / 2, a smooth function of v = a / (a + 3), for a in
-// [0, 14.6]. Minimax in v - 1/4 with float coefficients, relative error 2.1e-8.
-constexpr float kMillsShift = 3.0f;
+// (a + 2.5) erfc(a / sqrt 2) e^(a^2 / 2) / 2, a smooth function of v = a / (a + 2.5), for a in
+// [0, 14.6]. Minimax in v - 1/4 with float coefficients, relative error 8.3e-09.
+constexpr float kMillsShift = 2.5f;
 HWY_INLINE VF shifted_mills(VF v) {
   const VF t = hn::Sub(v, splat(0.25f));
-  VF h = splat(0x1.b5c7c8p-6f);
-  h = hn::MulAdd(h, t, splat(-0x1.cb6a18p-4f));
-  h = hn::MulAdd(h, t, splat(0x1.6083c4p-5f));
-  h = hn::MulAdd(h, t, splat(0x1.35343ep-3f));
-  h = hn::MulAdd(h, t, splat(0x1.89cea8p-6f));
-  h = hn::MulAdd(h, t, splat(-0x1.572e24p-2f));
-  h = hn::MulAdd(h, t, splat(-0x1.afd62ap-4f));
-  h = hn::MulAdd(h, t, splat(0x1.1caecep0f));
-  h = hn::MulAdd(h, t, splat(-0x1.890c92p0f));
-  return hn::MulAdd(h, t, splat(0x1.0bdb2ep0f));
+  VF h = splat(-0x1.7a78d6p-6f);
+  h = hn::MulAdd(h, t, splat(-0x1.3dc772p-5f));
+  h = hn::MulAdd(h, t, splat(0x1.3f6128p-4f));
+  h = hn::MulAdd(h, t, splat(0x1.125e9ap-4f));
+  h = hn::MulAdd(h, t, splat(-0x1.736d28p-6f));
+  h = hn::MulAdd(h, t, splat(-0x1.3149ap-3f));
+  h = hn::MulAdd(h, t, splat(-0x1.b48e7ap-4f));
+  h = hn::MulAdd(h, t, splat(0x1.12b7d8p-2f));
+  h = hn::MulAdd(h, t, splat(0x1.8ede7cp-2f));
+  h = hn::MulAdd(h, t, splat(-0x1.1a56d8p0f));
+  return hn::MulAdd(h, t, splat(0x1.e8a7a4p-1f));
 }
 
 HWY_INLINE VF tanh(VF x) {
@@ -167,7 +183,7 @@ HWY_INLINE VF erf(VF x) {
   // Elsewhere 1 - erfc(x), from the tail of the normal distribution at x sqrt 2.
   const VF a = abs_at_most(hn::Mul(x, splat(0x1.6a09e6p0f)), 14.0f);
   const VF r = hn::Div(splat(1.0f), hn::Add(a, splat(kMillsShift)));
-  const VF tail = hn::Mul(hn::Mul(r, shifted_mills(hn::Mul(a, r))), exp_half_square_scaled(a));
+  const VF tail = times_scaled(hn::Mul(r, shifted_mills(hn::Mul(a, r))), exp_half_square(a));
   const VF large = hn::NegMulAdd(tail, splat(0x1p-63f), splat(1.0f));
   return hn::CopySign(hn::IfThenElse(hn::Lt(hn::Abs(x), splat(0.92f)), hn::Abs(small), large), x);
 }

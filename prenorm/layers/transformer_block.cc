@@ -1,5 +1,7 @@
 #include "prenorm/layers/transformer_block.h"
 
+#include <utility>
+
 #include "prenorm/kernels/add.h"
 #include "prenorm/kernels/dropout.h"
 
@@ -24,11 +26,12 @@ struct TransformerBlock::Drops {
 
 TransformerBlock::TransformerBlock(ParameterRegistry& parameters, std::string name,
                                    const Options& options)
-    : options_(options),
-      ln_1_(parameters, name + ".ln_1", options.width, options.eps, options.bias),
-      attention_(parameters, name + ".attn", options.width, options.heads, options.bias),
-      ln_2_(parameters, name + ".ln_2", options.width, options.eps, options.bias),
-      feed_forward_(parameters, name + ".mlp", options.width, options.inner, options.activation,
+    : name_(std::move(name)),
+      options_(options),
+      ln_1_(parameters, name_ + ".ln_1", options.width, options.eps, options.bias),
+      attention_(parameters, name_ + ".attn", options.width, options.heads, options.bias),
+      ln_2_(parameters, name_ + ".ln_2", options.width, options.eps, options.bias),
+      feed_forward_(parameters, name_ + ".mlp", options.width, options.inner, options.activation,
                     options.bias) {}
 
 TransformerBlock::Shared TransformerBlock::plan_shared(Arena& arena, Index batch, Index time,
@@ -111,8 +114,8 @@ ConstMatrix branch_gradient(const Runtime& run, const Dropout& drop, ConstMatrix
 
 void TransformerBlock::forward(const Runtime& run, Index batch, Index time, ConstMatrix x, Matrix y,
                                Saved& saved, const DropoutPosition* dropout) const {
-  check_shape("TransformerBlock", "x", "x", x, batch * time, options_.width);
-  check_shape("TransformerBlock", "y", "y", y, batch * time, options_.width);
+  check_shape("TransformerBlock", name_, "x", x, batch * time, options_.width);
+  check_shape("TransformerBlock", name_, "y", y, batch * time, options_.width);
   const Drops d = drops(dropout, time);
   const bool pre = options_.norm == NormPlacement::kPre;
   const Matrix norm = saved.shared.norm;
@@ -137,8 +140,8 @@ void TransformerBlock::forward(const Runtime& run, Index batch, Index time, Cons
 
 void TransformerBlock::backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
                                 const Saved& saved, Matrix dy, const DropoutPosition* dropout) {
-  check_shape("TransformerBlock", "x", "x", x, batch * time, options_.width);
-  check_shape("TransformerBlock", "dy", "dy", dy, batch * time, options_.width);
+  check_shape("TransformerBlock", name_, "x", x, batch * time, options_.width);
+  check_shape("TransformerBlock", name_, "dy", dy, batch * time, options_.width);
   const Drops d = drops(dropout, time);
   if (options_.norm == NormPlacement::kPre) {
     pre_norm_backward(run, batch, time, x, saved, dy, d);

@@ -6,6 +6,7 @@
 // The residual additions of the library live in this file's source and nowhere else.
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "prenorm/layers/feed_forward.h"
@@ -86,6 +87,7 @@ class TransformerBlock {
   void post_norm_backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
                           const Saved& saved, Matrix dy, const Drops& drops);
 
+  std::string name_;
   Options options_;
   LayerNorm ln_1_;
   MultiheadAttention attention_;

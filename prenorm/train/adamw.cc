@@ -7,6 +7,11 @@
 #include "prenorm/kernels/adamw.h"
 
 namespace prenorm {
+namespace {
+
+constexpr double kLargestNorm = 1e19;  // its square still is a float
+
+}  // namespace
 
 double clip_factor(double norm, double max_norm) {
   return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
@@ -15,17 +20,15 @@ double clip_factor(double norm, double max_norm) {
 AdamW::AdamW(ParameterRegistry& parameters, const Options& options)
     : parameters_(parameters),
       options_(options),
-      first_(static_cast<std::size_t>(parameters.total_size()) * sizeof(float)),
-      second_(static_cast<std::size_t>(parameters.total_size()) * sizeof(float)) {
-  std::size_t offset = 0;
+      first_(parameters.values().size_bytes()),
+      second_(parameters.values().size_bytes()) {
   for (const Parameter& p : parameters_) {
     if (p.grad.size() != p.value.size()) {
       throw Error("AdamW: expected a gradient for '" + p.name + "', found none");
     }
-    offsets_.push_back(offset);
-    offset += p.value.size();
+    offsets_.push_back(static_cast<std::size_t>(p.value.data() - parameters.values().data()));
+    sizes_.push_back(p.value.size());
   }
-  offsets_.push_back(offset);
 }
 
 double AdamW::grad_norm(const Runtime& run) const {
@@ -38,7 +41,9 @@ double AdamW::grad_norm(const Runtime& run) const {
 
 AdamW::Result AdamW::step(const Runtime& run, double learning_rate) {
   Result result{.grad_norm = grad_norm(run)};
-  if (!std::isfinite(result.grad_norm)) {
+  const double clip = clip_factor(result.grad_norm, options_.grad_clip);
+  // A square beyond float's range would leave an infinite second moment behind for good.
+  if (!(result.grad_norm * clip < kLargestNorm)) {
     parameters_.zero_grad();
     return result;
   }
@@ -47,7 +52,7 @@ AdamW::Result AdamW::step(const Runtime& run, double learning_rate) {
                           .beta2 = options_.beta2,
                           .eps = options_.eps,
                           .step = ++steps_,
-                          .grad_scale = clip_factor(result.grad_norm, options_.grad_clip)};
+                          .grad_scale = clip};
   std::size_t index = 0;
   for (Parameter& p : parameters_) {
     step.weight_decay = p.decays ? options_.weight_decay : 0.0;
@@ -59,13 +64,11 @@ AdamW::Result AdamW::step(const Runtime& run, double learning_rate) {
 }
 
 std::span<float> AdamW::first_moment(std::size_t parameter) const {
-  const std::size_t begin = offsets_[parameter];
-  return first_.floats().subspan(begin, offsets_[parameter + 1] - begin);
+  return first_.floats().subspan(offsets_[parameter], sizes_[parameter]);
 }
 
 std::span<float> AdamW::second_moment(std::size_t parameter) const {
-  const std::size_t begin = offsets_[parameter];
-  return second_.floats().subspan(begin, offsets_[parameter + 1] - begin);
+  return second_.floats().subspan(offsets_[parameter], sizes_[parameter]);
 }
 
 }  // namespace prenorm

@@ -23,7 +23,7 @@ class AdamW {
 
   struct Result {
     double grad_norm = 0.0;  // before clipping
-    bool applied = false;    // false: the norm is not finite; only the gradients were cleared
+    bool applied = false;    // false: not finite, or beyond 1e19; only the gradients were cleared
   };
   // Updates every parameter with its gradient and clears the gradients. Weight decay touches only
   // parameters flagged so: tensors of two axes, which leaves out biases and layer norms.
@@ -45,7 +45,8 @@ class AdamW {
   ParameterRegistry& parameters_;
   Options options_;
   Buffer first_, second_;
-  std::vector<std::size_t> offsets_;  // of each parameter in the buffers, in floats
+  // Of each parameter in the buffers, in floats: the registry's own layout.
+  std::vector<std::size_t> offsets_, sizes_;
   Index steps_ = 0;
 };
 

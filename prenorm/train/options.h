@@ -1,6 +1,7 @@
 // What a training run is asked to do. Names are nanoGPT's; defaults suit a small model on a CPU.
 //
-//   TrainOptions options{.batch_size = 12, .max_iters = 2000};
+//   TrainOptions options;
+//   options.max_iters = 500;
 //   options.validate();
 #pragma once
 #include <array>

@@ -71,7 +71,7 @@ double training_flops(const GptConfig& config, Index batch, Index time) {
 }
 
 MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch) {
-  const auto floats = static_cast<std::size_t>(model.parameters().total_size()) * sizeof(float);
+  const std::size_t floats = model.parameters().values().size_bytes();
   return {.parameters = floats,
           .gradients = floats,
           .moments = 2 * floats,

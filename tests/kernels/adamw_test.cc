@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
 
 namespace prenorm::kernels {
@@ -133,10 +134,10 @@ TEST(AdamW, gives_the_same_bits_on_every_isa_and_thread_count) {
     const AdamWStep step = {.weight_decay = 0.1, .step = 12, .grad_scale = 0.7};
     State expected = start;
     expected.step(Runtime({.threads = 1, .isa = "auto"}), step);
-    each_runtime([&](const Runtime& run, const std::string& what) {
+    on_every_runtime([&](const Runtime& run) {
       State s = start;
       s.step(run, step);
-      EXPECT_TRUE(s.same_bits(expected)) << what << ", " << n;
+      EXPECT_TRUE(s.same_bits(expected)) << n;
     });
   }
 }
@@ -158,9 +159,7 @@ TEST(SumOfSquares, gives_the_same_bits_on_every_isa_and_thread_count) {
   for (const Index n : {1, 15, 16, 17, 65536, 65537, 300001}) {
     const auto x = normal_vector(n, 9);
     const double expected = sum_of_squares(Runtime({.threads = 1, .isa = "auto"}), x);
-    each_runtime([&](const Runtime& run, const std::string& what) {
-      EXPECT_EQ(sum_of_squares(run, x), expected) << what << ", " << n;
-    });
+    on_every_runtime([&](const Runtime& run) { EXPECT_EQ(sum_of_squares(run, x), expected) << n; });
   }
 }
 

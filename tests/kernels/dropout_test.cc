@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
 
 namespace prenorm::kernels {
@@ -104,14 +105,14 @@ TEST(Dropout, gives_the_same_bits_on_every_isa_and_thread_count_and_in_place) {
     fill_normal(residual, 5);
     dropout(Runtime({.threads = 1, .isa = "auto"}), example(0.1, 5), x.cview(), residual.cview(),
             expected.view());
-    each_runtime([&](const Runtime& run, const std::string& what) {
+    on_every_runtime([&](const Runtime& run) {
       PaddedMatrix y(200, width), over_x = x, over_residual = residual;
       dropout(run, example(0.1, 5), x.cview(), residual.cview(), y.view());
-      EXPECT_TRUE(y.same_bits(expected)) << what;
+      EXPECT_TRUE(y.same_bits(expected));
       dropout(run, example(0.1, 5), over_x.cview(), residual.cview(), over_x.view());
-      EXPECT_TRUE(over_x.same_bits(expected)) << what;
+      EXPECT_TRUE(over_x.same_bits(expected));
       dropout(run, example(0.1, 5), x.cview(), over_residual.cview(), over_residual.view());
-      EXPECT_TRUE(over_residual.same_bits(expected)) << what;
+      EXPECT_TRUE(over_residual.same_bits(expected));
     });
   }
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
 
 namespace prenorm::kernels {
@@ -102,13 +103,13 @@ TEST(Embedding, gives_the_same_bits_on_every_isa_and_thread_count) {
     PaddedMatrix y(600, width), dtoken = token, dposition = position;
     embedding_forward(first, tokens, token.cview(), position.cview(), 0, y.view());
     embedding_backward(first, tokens, dy.cview(), dtoken.view(), dposition.view());
-    each_runtime([&](const Runtime& run, const std::string& what) {
+    on_every_runtime([&](const Runtime& run) {
       PaddedMatrix y2(600, width), dtoken2 = token, dposition2 = position;
       embedding_forward(run, tokens, token.cview(), position.cview(), 0, y2.view());
       embedding_backward(run, tokens, dy.cview(), dtoken2.view(), dposition2.view());
-      EXPECT_TRUE(y2.same_bits(y)) << what;
-      EXPECT_TRUE(dtoken2.same_bits(dtoken)) << what;
-      EXPECT_TRUE(dposition2.same_bits(dposition)) << what;
+      EXPECT_TRUE(y2.same_bits(y));
+      EXPECT_TRUE(dtoken2.same_bits(dtoken));
+      EXPECT_TRUE(dposition2.same_bits(dposition));
     });
   }
 }

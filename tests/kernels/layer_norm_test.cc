@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
 
 namespace prenorm::kernels {
@@ -292,16 +293,15 @@ TEST(LayerNorm, gives_the_same_bits_on_every_isa_and_thread_count) {
     const Backward backward(first, dy, x, weight, forward, &dy);
     EXPECT_TRUE(forward.y.guards_intact());
     EXPECT_TRUE(backward.dx.guards_intact());
-    each_runtime([&](const Runtime& run, const std::string& what) {
+    on_every_runtime([&](const Runtime& run) {
       const Forward f(run, x, weight, bias);
-      EXPECT_TRUE(f.y.same_bits(forward.y)) << what << ", width " << width;
-      EXPECT_TRUE(same_bits(f.mean, forward.mean)) << what << ", width " << width;
-      EXPECT_TRUE(same_bits(f.rstd, forward.rstd)) << what << ", width " << width;
+      EXPECT_TRUE(f.y.same_bits(forward.y)) << "width " << width;
+      EXPECT_TRUE(same_bits(f.mean, forward.mean)) << "width " << width;
+      EXPECT_TRUE(same_bits(f.rstd, forward.rstd)) << "width " << width;
       const Backward b(run, dy, x, weight, f, &dy);
-      EXPECT_TRUE(b.dx.same_bits(backward.dx)) << what << ", width " << width;
-      EXPECT_TRUE(same_bits(b.dweight, backward.dweight)) << what << ", width " << width;
-      EXPECT_TRUE(same_bits(b.dbias, backward.dbias)) << what << ", width " << width;
-      if (width == 1) std::printf("[ isa      ] %s\n", what.c_str());
+      EXPECT_TRUE(b.dx.same_bits(backward.dx)) << "width " << width;
+      EXPECT_TRUE(same_bits(b.dweight, backward.dweight)) << "width " << width;
+      EXPECT_TRUE(same_bits(b.dbias, backward.dbias)) << "width " << width;
     });
   }
 }

@@ -1,19 +1,13 @@
 // What the tests of the row kernels share: matrices whose rows lie apart with guards between them,
-// a deterministic source of values, distances in units of the last place, and a walk over every
-// instruction set and thread count.
+// a deterministic source of values, and distances in units of the last place.
 #pragma once
-#include <gtest/gtest.h>
-
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "prenorm/base/philox.h"
-#include "prenorm/kernels/runtime.h"
 #include "prenorm/tensor/view.h"
 
 namespace prenorm::rows_testing {
@@ -99,20 +93,6 @@ inline double ulps(float got, long double expected) {
                                      static_cast<long double>(std::nextafter(magnitude, 0.0f))
                                : static_cast<long double>(above) - magnitude;
   return static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / unit);
-}
-
-// Calls body(run, what) for every instruction set of this machine with 1, 2, 3 and 8 threads.
-template <typename Body>
-void each_runtime(Body body) {
-  for (const Isa isa : supported_isas()) {
-    for (const int threads : {1, 2, 3, 8}) {
-      const Runtime run({.threads = threads, .isa = isa_name(isa)});
-      const std::string what =
-          std::string(isa_name(isa)) + " with " + std::to_string(threads) + " threads";
-      SCOPED_TRACE(what);
-      body(run, what);
-    }
-  }
 }
 
 }  // namespace prenorm::rows_testing

@@ -1,5 +1,5 @@
-"""A run folder is a Hugging Face folder: `transformers` opens what prenorm trains, computes the same
-numbers and says the same tokens, and prenorm opens what `transformers` saves."""
+"""A run folder is a Hugging Face folder: `transformers` opens what prenorm trains, computes the
+same numbers and says the same tokens, and prenorm opens what `transformers` saves."""
 
 import json
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Our training step beside PyTorch's, in turn within one run, so that both see the same machine.
+
+    bench/compare_training.py --prenorm build/prenorm --python .venv/bin/python [--shape NAME …]
+
+For each shape, several rounds of (ours, PyTorch eager, PyTorch compiled where asked); prints the
+best and median step of each, the ratio (above 1: we are faster), and the peak memory of each.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+
+SHAPES = {
+    "width128": "--n-layer 4 --n-head 4 --n-embd 128 --block-size 64 --batch-size 12 --vocab-size 65",
+    "width384": "--n-layer 6 --n-head 6 --n-embd 384 --block-size 256 --batch-size 16 --vocab-size 65",
+    "gpt2": "--n-layer 12 --n-head 12 --n-embd 768 --block-size 256 --batch-size 4 --vocab-size 50257",
+    "gpt2-1024":
+        "--n-layer 12 --n-head 12 --n-embd 768 --block-size 1024 --batch-size 4 --vocab-size 50257",
+}
+
+
+def measure(command):
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prenorm", default="build/prenorm")
+    parser.add_argument("--python", default=".venv/bin/python")
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=["width128", "width384"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--compile", action="store_true", help="torch.compile too")
+    parser.add_argument("--json", action="store_true", help="one JSON object a shape")
+    a = parser.parse_args()
+    torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
+    for shape in a.shape:
+        flags = SHAPES[shape].split() + ["--threads", str(a.threads), "--seconds", str(a.seconds)]
+        contenders = {
+            "prenorm": [a.prenorm, "bench", "train", "--json", *flags],
+            "torch": [a.python, torch_step, *flags],
+        }
+        if a.compile:
+            contenders["torch compiled"] = [a.python, torch_step, "--compile", *flags]
+        results = {name: [] for name in contenders}
+        for _ in range(a.rounds):
+            for name, command in contenders.items():
+                results[name].append(measure(command))
+        best = {n: min(r["step_ms_min"] for r in rs) for n, rs in results.items()}
+        median = {n: statistics.median(r["step_ms_median"] for r in rs) for n, rs in results.items()}
+        memory = {n: max(r["peak_rss_mb"] for r in rs) for n, rs in results.items()}
+        if a.json:
+            print(json.dumps({"shape": shape, "best_ms": best, "median_ms": median,
+                              "peak_rss_mb": memory}), flush=True)
+            continue
+        print(f"{shape}: {SHAPES[shape]}, {a.threads} threads")
+        for name in contenders:
+            print(f"  {name:15} best {best[name]:9.2f} ms  median {median[name]:9.2f} ms  "
+                  f"{memory[name]:6.0f} MB   ours is {best[name] / best['prenorm']:.2f} × (best), "
+                  f"{median[name] / median['prenorm']:.2f} × (median)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

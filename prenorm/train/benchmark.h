@@ -1,0 +1,24 @@
+// Times whole training steps (forward, loss, backward, clip to 1, AdamW) on random tokens and fresh
+// weights: what a step costs on this machine, apart from any data.
+#pragma once
+#include <vector>
+
+#include "prenorm/kernels/runtime.h"
+#include "prenorm/model/gpt_config.h"
+
+namespace prenorm {
+
+struct StepTimes {
+  std::vector<double> seconds;  // of each step, in order; the warm-up steps are not among them
+  double flops = 0.0;           // of a step
+  Index tokens = 0;             // of a step
+
+  double min() const;
+  double median() const;
+};
+
+// Steps of [batch, block_size] tokens for about `seconds`, and at least four.
+StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index batch,
+                              double seconds);
+
+}  // namespace prenorm

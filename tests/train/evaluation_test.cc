@@ -1,0 +1,80 @@
+#include "prenorm/train/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/train/small_run.h"
+
+namespace prenorm {
+namespace {
+
+using testing_support::small_config;
+using testing_support::small_text;
+
+class Evaluation : public ::testing::Test {
+ protected:
+  Evaluation() : run_({.threads = 1}), model_(config()), work_(model_.make_workspace(4, 16)) {
+    model_.initialize(3);
+    for (float& value : model_.parameters().values()) value *= 8;  // losses that differ
+  }
+  static GptConfig config() { return small_config(); }
+
+  // Σ loss over the targets of one window.
+  double window(const std::vector<TokenId>& text, Index start, Index length) {
+    const TokenId* first = text.data() + start;
+    return model_
+        .evaluate(run_, work_,
+                  {TokenMatrix(first, {1, length}), TokenMatrix(first + 1, {1, length})})
+        .loss;
+  }
+  std::optional<double> mean(const std::vector<TokenId>& text, Index time, Index batch,
+                             Index max_windows = 0) {
+    return evaluate_windows(run_, model_, work_, text,
+                            {.time = time, .batch = batch, .max_windows = max_windows});
+  }
+
+  Runtime run_;
+  Gpt model_;
+  Gpt::Workspace work_;
+};
+
+TEST_F(Evaluation, every_token_weighs_the_same_in_full_short_and_last_batches) {
+  const std::vector<TokenId> text = small_text(11 * 8 + 4);  // 11 windows of 8, one of 3
+  double sum = 0;
+  for (Index w = 0; w < 11; ++w) sum += window(text, 8 * w, 8);
+  sum += window(text, 88, 3);
+  for (const Index batch : {1, 2, 3, 4}) {
+    EXPECT_NEAR(*mean(text, 8, batch), sum / 91, 1e-12) << "batch " << batch;
+  }
+}
+
+TEST_F(Evaluation, some_windows_are_spread_evenly_and_always_the_same) {
+  const std::vector<TokenId> text = small_text(10 * 8 + 1);
+  const double expected =
+      (window(text, 0, 8) + window(text, 24, 8) + window(text, 48, 8)) / 24;  // 0, 3 and 6 of 10
+  EXPECT_NEAR(*mean(text, 8, 4, 3), expected, 1e-12);
+  EXPECT_EQ(*mean(text, 8, 4, 10), *mean(text, 8, 4));
+  EXPECT_EQ(*mean(text, 8, 4, 99), *mean(text, 8, 4));
+}
+
+TEST_F(Evaluation, a_text_shorter_than_a_window_is_one_short_window) {
+  const std::vector<TokenId> text = small_text(4);
+  EXPECT_NEAR(*mean(text, 8, 4), window(text, 0, 3) / 3, 1e-12);
+}
+
+TEST_F(Evaluation, without_a_token_to_predict_there_is_no_loss) {
+  EXPECT_FALSE(mean({}, 8, 4));
+  EXPECT_FALSE(mean({1}, 8, 4));
+}
+
+TEST_F(Evaluation, a_stop_between_two_passes_gives_no_loss) {
+  const std::vector<TokenId> text = small_text(81);
+  int polls = 0;
+  EXPECT_FALSE(evaluate_windows(run_, model_, work_, text, {.time = 8, .batch = 4},
+                                [&] { return ++polls == 2; }));
+  EXPECT_EQ(polls, 2);
+}
+
+}  // namespace
+}  // namespace prenorm

@@ -1,0 +1,143 @@
+#include "prenorm/train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "prenorm/base/error.h"
+
+namespace prenorm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Metrics : public ::testing::Test {
+ protected:
+  Metrics() {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("prenorm_metrics_" +
+               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    path_ = folder_ / "metrics.jsonl";
+  }
+  ~Metrics() override { std::filesystem::remove_all(folder_); }
+
+  std::string text() const {
+    std::ostringstream out;
+    out << std::ifstream(path_).rdbuf();
+    return out.str();
+  }
+  std::vector<Index> iters() const {
+    std::vector<Index> out;
+    for (const MetricsRow& row : read_metrics(path_)) out.push_back(row.iter);
+    return out;
+  }
+  void write(const std::string& bytes) const { std::ofstream(path_) << bytes; }
+
+  std::filesystem::path folder_, path_;
+};
+
+Progress at(Index iter) {
+  Progress out;
+  out.iter = iter;
+  out.loss = 2.5;
+  out.learning_rate = 6e-4;
+  out.grad_norm = 0.91;
+  out.tokens_per_second = 8100;
+  out.elapsed_seconds = 33.125;
+  return out;
+}
+
+TEST_F(Metrics, a_line_reads_back_as_written) {
+  MetricsFile file(path_);
+  Progress progress = at(120);
+  progress.val_loss = 2.6;
+  progress.loss = 1.0 / 3;
+  file.append(progress);
+  file.append(at(130));
+  EXPECT_THAT(text(), HasSubstr("\"iter\":120,"));
+  const std::vector<MetricsRow> rows = read_metrics(path_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].iter, 120);
+  EXPECT_EQ(rows[0].loss, 1.0 / 3);
+  EXPECT_EQ(rows[0].val_loss, 2.6);
+  EXPECT_EQ(rows[0].learning_rate, 6e-4);
+  EXPECT_EQ(rows[0].grad_norm, 0.91);
+  EXPECT_EQ(rows[0].tokens_per_second, 8100.0);
+  EXPECT_EQ(rows[0].elapsed, 33.125);
+  EXPECT_FALSE(rows[1].val_loss);
+}
+
+TEST_F(Metrics, what_is_not_finite_is_null_and_the_file_stays_readable) {
+  MetricsFile file(path_);
+  Progress progress = at(1);
+  progress.loss = std::numeric_limits<double>::quiet_NaN();
+  progress.val_loss = std::numeric_limits<double>::infinity();
+  progress.grad_norm.reset();
+  file.append(progress);
+  EXPECT_THAT(text(), HasSubstr("\"loss\":null"));
+  EXPECT_THAT(text(), HasSubstr("\"val_loss\":null"));
+  EXPECT_THAT(text(), HasSubstr("\"grad_norm\":null"));
+  const std::vector<MetricsRow> rows = read_metrics(path_);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_FALSE(rows[0].loss || rows[0].val_loss || rows[0].grad_norm);
+}
+
+TEST_F(Metrics, a_new_run_starts_an_empty_file) {
+  { MetricsFile(path_).append(at(10)); }
+  MetricsFile file(path_);
+  EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, a_resumed_run_doubles_and_loses_no_line) {
+  {
+    MetricsFile file(path_);
+    for (const Index iter : {0, 10, 20, 30, 40}) file.append(at(iter));
+  }
+  const std::string whole = text();
+  write(whole + R"({"iter":50,"lo)");  // the process died in the middle of a line
+  MetricsFile file(path_, 20);         // and its newest state is of step 20
+  EXPECT_THAT(iters(), ElementsAre(0, 10, 20));
+  for (const Index iter : {30, 40}) file.append(at(iter));
+  EXPECT_EQ(text(), whole);
+}
+
+TEST_F(Metrics, resuming_at_the_last_line_keeps_all_and_drops_a_half_written_one) {
+  { MetricsFile(path_).append(at(10)); }
+  const std::string whole = text();
+  write(whole + R"({"iter":20)");
+  EXPECT_THAT(iters(), ElementsAre(10));
+  MetricsFile file(path_, 10);
+  EXPECT_EQ(text(), whole);
+}
+
+TEST_F(Metrics, a_line_of_something_else_is_an_error_that_names_it) {
+  write("{\"iter\":1}\n{\"iter\":\"two\"}\n");
+  try {
+    read_metrics(path_);
+    FAIL() << "accepted";
+  } catch (const FormatError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl line 2: expected "));
+  }
+  EXPECT_THROW(MetricsFile(path_, 5), FormatError);
+}
+
+TEST_F(Metrics, a_folder_that_is_not_there_is_an_error_that_names_the_file) {
+  EXPECT_THROW(MetricsFile(folder_ / "none" / "metrics.jsonl"), IoError);
+}
+
+TEST_F(Metrics, a_full_disk_is_an_error) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  std::filesystem::create_symlink("/dev/full", path_);
+  EXPECT_THROW(MetricsFile(path_).append(at(1)), IoError);
+}
+
+}  // namespace
+}  // namespace prenorm

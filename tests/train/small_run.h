@@ -1,0 +1,82 @@
+// A model and a text small enough to train many times in a test.
+#pragma once
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prenorm/model/gpt.h"
+#include "prenorm/train/trainer.h"
+
+namespace prenorm::testing_support {
+
+inline GptConfig small_config() {
+  GptConfig config;
+  config.vocab_size = 11;
+  config.block_size = 16;
+  config.n_layer = 2;
+  config.n_head = 2;
+  config.n_embd = 16;
+  return config;
+}
+
+inline TrainOptions small_options() {
+  TrainOptions options;
+  options.batch_size = 4;
+  options.learning_rate = 3e-3;
+  options.warmup_iters = 2;
+  options.max_iters = 20;
+  options.eval_interval = 8;
+  options.eval_iters = 0;
+  options.log_interval = 5;
+  options.seed = 42;
+  return options;
+}
+
+// Counts up modulo 11, with a jump now and then.
+inline std::vector<TokenId> small_text(Index tokens) {
+  std::vector<TokenId> out;
+  for (Index i = 0; i < tokens; ++i) out.push_back(static_cast<TokenId>((i + i / 37 * 5) % 11));
+  return out;
+}
+
+// All that a run needs, alive together.
+struct SmallRun {
+  explicit SmallRun(const TrainOptions& options = small_options(), TrainCallbacks callbacks = {},
+                    const GptConfig& config = small_config(), int threads = 1)
+      : run({.threads = threads}), text(small_text(700)), model(config) {
+    model.initialize(options.seed);
+    const std::span<const TokenId> all = text;
+    trainer = std::make_unique<Trainer>(run, model, TrainData{all.first(600), all.subspan(600)},
+                                        options, std::move(callbacks));
+  }
+  std::vector<float> weights() const {
+    return {model.parameters().values().begin(), model.parameters().values().end()};
+  }
+
+  Runtime run;
+  std::vector<TokenId> text;
+  Gpt model;
+  std::unique_ptr<Trainer> trainer;
+};
+
+// A folder that goes away with the test.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / ("prenorm_" + name)) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace prenorm::testing_support

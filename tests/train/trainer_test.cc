@@ -1,0 +1,220 @@
+#include "prenorm/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "prenorm/base/error.h"
+#include "tests/train/small_run.h"
+
+namespace prenorm {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_support::small_config;
+using testing_support::small_options;
+using testing_support::small_text;
+using testing_support::SmallRun;
+
+std::vector<float> trained(const TrainOptions& options, const GptConfig& config, int threads = 1) {
+  SmallRun run(options, {}, config, threads);
+  run.trainer->train();
+  return run.weights();
+}
+
+TEST(Trainer, learns_a_text_that_can_be_learnt) {
+  TrainOptions options = small_options();
+  options.max_iters = 300;
+  SmallRun run(options);
+  const double before = *run.trainer->evaluate();
+  EXPECT_NEAR(before, std::log(11.0), 0.15);
+  const TrainResult result = run.trainer->train();
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_LT(*result.last.val_loss, 0.7);
+  EXPECT_EQ(result.tokens, 300 * 4 * 16);
+}
+
+TEST(Trainer, bits_do_not_depend_on_threads) {
+  GptConfig config = small_config();
+  config.attn_pdrop = config.resid_pdrop = config.embd_pdrop = 0.1;
+  const std::vector<float> one = trained(small_options(), config, 1);
+  EXPECT_EQ(trained(small_options(), config, 2), one);
+  EXPECT_EQ(trained(small_options(), config, 3), one);
+}
+
+TEST(Trainer, bits_do_not_depend_on_how_a_step_is_split_into_micro_batches) {
+  GptConfig config = small_config();
+  config.attn_pdrop = config.resid_pdrop = config.embd_pdrop = 0.1;
+  TrainOptions options = small_options();
+  options.max_iters = 6;
+  options.batch_size = 64;  // 4 · 256 tokens
+  const std::vector<float> whole = trained(options, config);
+  options.batch_size = 16;
+  options.gradient_accumulation_steps = 4;
+  EXPECT_EQ(trained(options, config), whole);
+}
+
+TEST(Trainer, the_seed_changes_weights_and_order) {
+  TrainOptions options = small_options();
+  const std::vector<float> one = trained(options, small_config());
+  EXPECT_EQ(trained(options, small_config()), one);
+  ++options.seed;
+  EXPECT_NE(trained(options, small_config()), one);
+}
+
+struct Record {
+  std::vector<Progress> lines;
+  std::vector<Index> saved;
+  std::vector<SaveReason> reasons;
+  std::vector<SkippedStep> skips;
+};
+
+TrainCallbacks recording(Record& record, const std::unique_ptr<Trainer>& trainer) {
+  return {.on_progress = [&](const Progress& line) { record.lines.push_back(line); },
+          .on_save =
+              [&](SaveReason reason) {
+                record.reasons.push_back(reason);
+                record.saved.push_back(trainer->position().iter);
+              },
+          .on_skip = [&](const SkippedStep& skip) { record.skips.push_back(skip); },
+          .should_stop = {}};
+}
+
+TEST(Trainer, reports_evaluates_and_saves_when_asked_to) {
+  Record record;
+  SmallRun run;
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+                                          recording(record, run.trainer));
+  run.trainer->train();
+  std::vector<Index> lines, evaluated;
+  for (const Progress& line : record.lines) {
+    lines.push_back(line.iter);
+    if (line.val_loss) evaluated.push_back(line.iter);
+    EXPECT_EQ(line.max_iters, 20);
+    EXPECT_EQ(line.loss.has_value(), line.iter > 0);
+  }
+  EXPECT_THAT(lines, ElementsAre(0, 5, 8, 10, 15, 16, 20));
+  EXPECT_THAT(evaluated, ElementsAre(0, 8, 16, 20));
+  EXPECT_THAT(record.saved, ElementsAre(8, 16, 20));
+  EXPECT_EQ(record.reasons.back(), SaveReason::kFinished);
+  EXPECT_EQ(record.lines.back().eta_seconds, 0.0);
+  EXPECT_GT(record.lines[1].tokens_per_second, 0.0);
+  EXPECT_GT(record.lines[1].eta_seconds, 0.0);
+}
+
+TEST(Trainer, the_loss_of_a_line_is_the_mean_since_the_line_before) {
+  Record record;
+  SmallRun run;
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+                                          recording(record, run.trainer));
+  run.trainer->train();
+  SmallRun again;
+  double sum = 0;
+  for (int i = 0; i < 5; ++i) sum += again.trainer->step().loss;
+  EXPECT_EQ(record.lines[1].iter, 5);
+  EXPECT_EQ(*record.lines[1].loss, sum / 5);
+}
+
+TEST(Trainer, a_stop_finishes_the_step_saves_and_says_so) {
+  Record record;
+  Index polls = 0;
+  SmallRun run;
+  TrainCallbacks callbacks = recording(record, run.trainer);
+  callbacks.should_stop = [&] { return run.trainer->position().iter >= 3 && ++polls > 0; };
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+                                          callbacks);
+  const TrainResult result = run.trainer->train();
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.last.iter, 3);
+  EXPECT_THAT(record.saved, ElementsAre(3));
+  EXPECT_THAT(record.reasons, ElementsAre(SaveReason::kInterrupted));
+  for (const float g : run.model.parameters().grads()) ASSERT_EQ(g, 0.0f);
+}
+
+TEST(Trainer, a_gradient_that_is_not_finite_skips_one_step_and_touches_nothing) {
+  SmallRun run;
+  run.trainer->step();
+  const std::vector<float> before = run.weights();
+  run.model.parameters().grads()[5] = std::numeric_limits<float>::quiet_NaN();
+  const StepResult bad = run.trainer->step();
+  EXPECT_TRUE(bad.skipped);
+  EXPECT_TRUE(std::isfinite(bad.loss));
+  EXPECT_EQ(run.weights(), before);
+  EXPECT_EQ(run.trainer->position().skipped_steps, 1);
+  EXPECT_EQ(run.trainer->position().iter, 2);
+  EXPECT_EQ(run.trainer->optimizer().steps(), 1);
+  EXPECT_FALSE(run.trainer->step().skipped);
+  EXPECT_EQ(run.trainer->position().bad_steps_in_a_row, 0);
+  EXPECT_NE(run.weights(), before);
+}
+
+TEST(Trainer, gives_up_after_too_many_bad_steps_with_the_last_good_state_saved) {
+  Record record;
+  SmallRun run;
+  TrainOptions options = small_options();
+  options.max_bad_steps = 3;
+  options.eval_interval = 0;
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), options,
+                                          recording(record, run.trainer));
+  for (Parameter& p : run.model.parameters()) {  // finite weights whose logits are not
+    if (p.name == "transformer.ln_f.weight") std::ranges::fill(p.value, 3e38f);
+    if (p.name == "transformer.wte.weight") std::ranges::fill(p.value, 2.0f);
+  }
+  const std::vector<float> before = run.weights();
+  try {
+    run.trainer->train();
+    FAIL() << "trained";
+  } catch (const NumericalError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("3 steps in a row"));
+  }
+  EXPECT_EQ(run.weights(), before);
+  ASSERT_EQ(record.skips.size(), 3u);
+  EXPECT_EQ(record.skips[2].iter, 2);
+  EXPECT_EQ(record.skips[2].in_a_row, 3);
+  EXPECT_THAT(record.reasons, ElementsAre(SaveReason::kBadNumbers));
+}
+
+TEST(Trainer, weights_that_are_not_finite_are_never_saved) {
+  Record record;
+  SmallRun run;
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+                                          recording(record, run.trainer));
+  run.model.parameters().values()[7] = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(run.trainer->train(), NumericalError);
+  EXPECT_TRUE(record.saved.empty());
+}
+
+TEST(Trainer, without_validation_tokens_there_is_no_validation_loss) {
+  Record record;
+  SmallRun run;
+  run.trainer =
+      std::make_unique<Trainer>(run.run, run.model, TrainData{run.trainer->data().train, {}},
+                                small_options(), recording(record, run.trainer));
+  const TrainResult result = run.trainer->train();
+  EXPECT_FALSE(result.last.val_loss || result.last.best_val_loss);
+  EXPECT_EQ(record.lines.back().iter, 20);
+  EXPECT_THAT(record.saved, Contains(16));
+}
+
+TEST(Trainer, a_text_shorter_than_a_window_is_an_error_with_both_numbers) {
+  Runtime run({.threads = 1});
+  Gpt model(small_config());
+  const std::vector<TokenId> text = small_text(16);
+  try {
+    Trainer(run, model, {text, {}}, small_options());
+    FAIL() << "accepted";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("at least 17 tokens"));
+    EXPECT_THAT(error.what(), HasSubstr("block_size of 16"));
+    EXPECT_THAT(error.what(), HasSubstr("found 16"));
+  }
+}
+
+}  // namespace
+}  // namespace prenorm
