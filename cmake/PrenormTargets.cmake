@@ -40,6 +40,7 @@ if(cli_sources AND (PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS))
   target_link_libraries(prenorm_cli PRIVATE prenorm_options
                         PUBLIC prenorm CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json
                                tomlplusplus::tomlplusplus)
+  target_compile_definitions(prenorm_cli PRIVATE PRENORM_VERSION="${PROJECT_VERSION}")
 endif()
 if(PRENORM_BUILD_PROGRAM AND EXISTS "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
   add_executable(prenorm_program prenorm/cli/main.cc)

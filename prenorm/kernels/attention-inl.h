@@ -14,6 +14,7 @@
 #include "prenorm/kernels/math-inl.h"
 #include "prenorm/kernels/matmul.h"
 #include "prenorm/kernels/pack-inl.h"
+#include "prenorm/kernels/philox-inl.h"
 #include "prenorm/kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -118,18 +119,16 @@ HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const floa
   }
 }
 
-// Multiplies the 64 probabilities of one row, keys from `key`, by the dropout mask.
+// Multiplies the first `count` (at most 64) of one row's numbers, keys from `key`, by the dropout
+// mask.
 HWY_INLINE void drop_row(const HeadDropout& drop, Index query, Index key, Index count, float* p) {
-  const std::uint64_t element = drop.first + static_cast<std::uint64_t>(query * drop.keys + key);
-  for (Index j = 0; j < count;) {
-    const std::uint64_t e = element + static_cast<std::uint64_t>(j);
-    const std::uint64_t block = e >> 2;
-    const PhiloxBlock words =
-        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0},
-               drop.key);
-    for (std::uint64_t w = e & 3; w < 4 && j < count; ++w, ++j) {
-      p[j] = words[w] >= drop.threshold ? p[j] * drop.scale : 0.0f;
-    }
+  constexpr Index kBlocks = kKeyBlock / 4 + 1;  // of a row that begins inside one
+  alignas(64) std::uint32_t words[4 * (kBlocks + kPhiloxSlack)];
+  const std::uint64_t first = drop.first + static_cast<std::uint64_t>(query * drop.keys + key);
+  philox_words(drop.key, first >> 2, kBlocks, words);
+  const std::uint32_t* word = words + (first & 3);
+  for (Index j = 0; j < count; ++j) {
+    p[j] = word[j] >= drop.threshold ? p[j] * drop.scale : 0.0f;
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace prenorm::kernels {
 
-// x, y: [N, C]; weight, bias: [C] or empty (1 and 0); mean, rstd: [N] or empty.
+// x, y: [N, C]; weight, bias: [C] or empty (1 and 0); mean, rstd: [N] or empty; eps > 0.
 // Overwrites y, mean, rstd. y may alias x.
 void layer_norm_forward(const Runtime& run, ConstMatrix x, ConstVector weight, ConstVector bias,
                         double eps, Matrix y, DoubleVector mean, DoubleVector rstd);

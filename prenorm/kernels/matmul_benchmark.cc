@@ -37,7 +37,8 @@ struct Operand {
       : memory(static_cast<std::size_t>(rows * columns) * sizeof(float)),
         view(memory.floats().data(), {rows, columns}) {
     for (Index i = 0; i < rows * columns; ++i) {
-      memory.floats()[static_cast<std::size_t>(i)] = static_cast<float>(i * 7919 % 1009 - 504) / 504;
+      memory.floats()[static_cast<std::size_t>(i)] =
+          static_cast<float>(i * 7919 % 1009 - 504) / 504;
     }
   }
 };

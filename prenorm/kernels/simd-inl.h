@@ -160,12 +160,13 @@ struct MaxLanes {
 
 template <typename Op>
 HWY_INLINE float combine_lanes(const F16& x, const Op& op) {
+#if HWY_TARGET == HWY_AVX3
   using D8 = hn::FixedTag<float, 8>;
   using D4 = hn::FixedTag<float, 4>;
-#if HWY_TARGET == HWY_AVX3
   const auto eight = op(hn::LowerHalf(D8(), x.v[0]), hn::UpperHalf(D8(), x.v[0]));
   auto four = op(hn::LowerHalf(D4(), eight), hn::UpperHalf(D4(), eight));
 #elif HWY_TARGET == HWY_AVX2
+  using D4 = hn::FixedTag<float, 4>;
   const auto eight = op(x.v[0], x.v[1]);
   auto four = op(hn::LowerHalf(D4(), eight), hn::UpperHalf(D4(), eight));
 #else
@@ -180,12 +181,23 @@ HWY_INLINE float sum_lanes(const F16& x) { return combine_lanes(x, AddLanes()); 
 HWY_INLINE float max_lanes(const F16& x) { return combine_lanes(x, MaxLanes()); }
 
 HWY_INLINE double sum_lanes(const D16& x) {
-  alignas(64) double t[kLanes];
-  PRENORM_EACH_D(i) hn::Store(x.v[i], DD(), t + i * kDoubleLanes);
-  for (int width = 8; width >= 1; width /= 2) {
-    for (int i = 0; i < width; ++i) t[i] = t[i] + t[i + width];
-  }
-  return t[0];
+  // From the vectors themselves: a copy of the struct would go through memory.
+#if HWY_TARGET == HWY_AVX3
+  using D4 = hn::FixedTag<double, 4>;
+  using D2 = hn::FixedTag<double, 2>;
+  const auto eight = hn::Add(x.v[0], x.v[1]);
+  const auto four = hn::Add(hn::LowerHalf(D4(), eight), hn::UpperHalf(D4(), eight));
+  const auto two = hn::Add(hn::LowerHalf(D2(), four), hn::UpperHalf(D2(), four));
+#elif HWY_TARGET == HWY_AVX2
+  using D2 = hn::FixedTag<double, 2>;
+  const auto four = hn::Add(hn::Add(x.v[0], x.v[2]), hn::Add(x.v[1], x.v[3]));
+  const auto two = hn::Add(hn::LowerHalf(D2(), four), hn::UpperHalf(D2(), four));
+#else
+  const auto four0 = hn::Add(hn::Add(x.v[0], x.v[4]), hn::Add(x.v[2], x.v[6]));
+  const auto four1 = hn::Add(hn::Add(x.v[1], x.v[5]), hn::Add(x.v[3], x.v[7]));
+  const auto two = hn::Add(four0, four1);
+#endif
+  return hn::GetLane(hn::Add(two, hn::Shuffle01(two)));
 }
 
 #endif  // PRENORM_FMA_TARGET

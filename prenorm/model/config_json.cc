@@ -27,6 +27,10 @@ constexpr std::array kActivationNames = {
     ActivationName{"gelu_pytorch_tanh", Activation::kGeluTanh},
 };
 
+// Before the activation's name in a post-norm config. transformers' GPT2LMHeadModel loads a foreign
+// model_type with no more than a warning; on an activation that it does not know it stops.
+constexpr std::string_view kForeignActivation = "prenorm_";
+
 constexpr TokenId kGpt2EndOfText = 50256;
 
 // The values of one JSON object by key, with defaults; errors name file and key.
@@ -120,8 +124,11 @@ class Keys {
   std::string_view name_;
 };
 
-Activation read_activation(const Keys& keys) {
-  const std::string name = keys.text("activation_function", "gelu_new");
+Activation read_activation(const Keys& keys, NormPlacement norm) {
+  std::string name = keys.text("activation_function", "gelu_new");
+  if (norm == NormPlacement::kPost && name.starts_with(kForeignActivation)) {
+    name.erase(0, kForeignActivation.size());
+  }
   const auto it = std::ranges::find(kActivationNames, name, &ActivationName::name);
   if (it == kActivationNames.end()) {
     keys.refuse("activation_function", "relu, gelu or gelu_new", name);
@@ -175,7 +182,7 @@ GptConfig parse_config(std::string_view text, std::string_view name) {
   GptConfig c;
   c.norm = read_norm(keys);
   refuse_unsupported(keys, json);
-  c.activation = read_activation(keys);
+  c.activation = read_activation(keys, c.norm);
   c.vocab_size = keys.integer("vocab_size", 50257);
   c.block_size = keys.integer("n_positions", 1024);
   c.n_layer = keys.integer("n_layer", 12);
@@ -211,7 +218,8 @@ std::string config_text(const GptConfig& c) {
   const bool post = c.norm == NormPlacement::kPost;
   const auto* activation =
       std::ranges::find(kActivationNames, c.activation, &ActivationName::activation);
-  Json json = {{"activation_function", activation->name},
+  const std::string foreign(post ? kForeignActivation : "");
+  Json json = {{"activation_function", foreign + std::string(activation->name)},
                {"add_cross_attention", false},
                {"architectures", Json::array({post ? "PrenormForCausalLM" : "GPT2LMHeadModel"})},
                {"attn_pdrop", c.attn_pdrop},

@@ -5,7 +5,8 @@
 //
 // Two things GPT-2's config cannot say. A model without biases is written as GPT-2 with biases
 // (which are zero) and "prenorm_bias": false. A post-norm model gets "model_type": "prenorm" and
-// "norm": "post", so that nothing loads it as what it is not.
+// "norm": "post", and an activation_function that transformers does not know ("prenorm_gelu_new"),
+// so that nothing loads it as what it is not.
 #pragma once
 #include <filesystem>
 #include <string>

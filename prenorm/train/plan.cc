@@ -8,44 +8,42 @@
 namespace prenorm {
 namespace {
 
-// The program, its libraries and the C++ runtime, as measured on Debian 12.
-constexpr std::size_t kProcessBytes = std::size_t{8} << 20;
+// What the program and its libraries hold before there is a model.
+constexpr std::size_t kProcessBytes = std::size_t{6} << 20;
+constexpr double kLongEnough = 0.4;  // seconds of a pass that tells the rate
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// FLOPs a second of forward and backward, on the run's own tokens: from a few tokens up to a whole
-// micro-batch, doubling until a pass is long enough to tell.
+// FLOPs a second of forward and backward on the run's own tokens: the first tokens warm up, then
+// twice as many each time until a pass takes long enough to tell, or is a whole micro-batch.
 double measured_rate(const Runtime& run, Gpt& model, const TrainData& data,
                      const TrainOptions& options) {
-  const Index time = model.config().block_size;
+  const Index time = model.config().block_size, whole = options.batch_size * time;
   Gpt::Workspace work = model.make_workspace(options.batch_size, time);
-  std::vector<TokenId> inputs(static_cast<std::size_t>(options.batch_size * time));
-  std::vector<TokenId> targets(inputs.size());
+  std::vector<TokenId> inputs(static_cast<std::size_t>(whole)), targets(inputs.size());
   fill_batch(data.train, options.seed, 0, 0, time, inputs, targets);
-  Index batch = 1, length = std::min<Index>(time, 16);
-  for (;;) {
+  const auto timed = [&](Index batch, Index length) {
     const TokenBatch tokens{TokenMatrix(inputs.data(), {batch, length}),
                             TokenMatrix(targets.data(), {batch, length})};
-    double seconds = 0;
-    for (int repeat = 0; repeat < 2 && seconds < 0.1; ++repeat) {  // the first warms up
-      const auto begin = std::chrono::steady_clock::now();
-      model.forward_backward(run, work, tokens, 1e-9, {.seed = options.seed});
-      seconds = seconds_since(begin);
-    }
-    const bool whole = length == time && batch == options.batch_size;
-    if (whole || seconds >= 0.1) {
-      model.finish_gradients(run, work);
-      model.parameters().zero_grad();
-      return training_flops(model.config(), batch, length) / seconds;
-    }
-    if (length < time) {
-      length = std::min(time, 2 * length);
-    } else {
-      batch = std::min(options.batch_size, 2 * batch);
-    }
+    const auto begin = std::chrono::steady_clock::now();
+    model.forward_backward(run, work, tokens, 1.0 / static_cast<double>(whole),
+                           {.seed = options.seed});
+    return seconds_since(begin);
+  };
+  Index batch = 1, length = std::min<Index>(time, 16);
+  timed(batch, length);
+  double seconds = timed(batch, length);
+  while (batch * length < whole && seconds < kLongEnough) {
+    batch = length < time ? 1 : std::min(options.batch_size, 2 * batch);
+    length = std::min(time, 2 * length);
+    seconds = timed(batch, length);
   }
+  if (seconds < kLongEnough) seconds = std::min(seconds, timed(batch, length));
+  model.finish_gradients(run, work);
+  model.parameters().zero_grad();
+  return training_flops(model.config(), batch, length) / seconds;
 }
 
 Index evaluation_tokens(const TrainData& data, const TrainOptions& options, Index time) {

@@ -36,8 +36,8 @@ double training_flops(const GptConfig& config, Index batch, Index time);
 // kernels hold (Runtime::scratch_bytes() after a pass).
 MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch);
 
-// The plan of a run. The time comes from one short pass over at most half a second's worth of the
-// run's own tokens; the weights do not change and the gradients are left zero.
+// The plan of a run. The time comes from passes over some of the run's own tokens, about a second
+// in all; the weights do not change and the gradients are left zero.
 TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,
                            const TrainOptions& options);
 

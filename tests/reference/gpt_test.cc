@@ -82,17 +82,6 @@ TEST(Gpt, a_norm_called_twice_leaves_its_second_result_and_one_left_out_leaves_n
   EXPECT_EQ(none.find("transformer.ln_f"), nullptr);
 }
 
-TEST(Gpt, parameters_go_through_a_map_and_back) {
-  const GptParameters<double> p = tiny_parameters({.tied = false});
-  ParameterMap<double> map = to_map(p);
-  EXPECT_EQ(map.size(), 2u + 12u * 2u + 3u);
-  EXPECT_EQ(to_map(from_map(map, kLayers)), map);
-  map.erase("transformer.h.1.ln_2.bias");  // a model without this bias
-  EXPECT_TRUE(from_map(map, kLayers).h[1].ln_2.bias.absent());
-  map.erase("transformer.h.1.ln_2.weight");
-  EXPECT_THROW(from_map(map, kLayers), FormatError);
-}
-
 TEST(Gpt, bad_tokens_lengths_and_heads_are_refused) {
   const auto run = [](const Tokens& tokens, const GptOptions& options) {
     return gpt(tokens, tiny_parameters(), options);

@@ -1,0 +1,162 @@
+// prenorm bench: what this machine can do, and how close a training step comes.
+#include <sys/resource.h>
+
+#include <array>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/json.h"
+#include "prenorm/cli/common.h"
+#include "prenorm/cli/format.h"
+#include "prenorm/cli/verbs.h"
+#include "prenorm/kernels/limits.h"
+#include "prenorm/kernels/matmul_benchmark.h"
+#include "prenorm/train/benchmark.h"
+
+namespace prenorm::cli {
+namespace {
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+// Products of GPT training: rows (tokens), width in, width out.
+constexpr std::array<std::array<Index, 3>, 6> kMatmulShapes = {{{1024, 768, 3072},
+                                                                {1024, 3072, 768},
+                                                                {1024, 768, 768},
+                                                                {256, 768, 2304},
+                                                                {4096, 384, 1536},
+                                                                {768, 128, 512}}};
+
+class Bench : public Verb {
+ public:
+  Bench() {
+    config_.block_size = 256;
+    config_.n_layer = 12;
+  }
+
+  void declare(OptionTable& table) override {
+    table.group("What");
+    table.texts("part", parts_, "PART", "train, matmul or limits").from_positionals();
+    table.real("seconds", seconds_, {0.0, 3600.0, true},
+               "time to measure for (train: all steps; "
+               "matmul: each product)");
+    table.group("Model (train)");
+    table.integer("n-layer", config_.n_layer, {1, 100000}, "Transformer blocks");
+    table.integer("n-head", config_.n_head, {1, 100000}, "attention heads");
+    table.integer("n-embd", config_.n_embd, {1, 1000000}, "width");
+    table.integer("block-size", config_.block_size, {1, 1000000}, "context length");
+    table.integer("vocab-size", config_.vocab_size, {1, 10000000}, "tokens in the vocabulary");
+    table.integer("batch-size", batch_, {1, 1000000}, "sequences in a step");
+    table.toggle("bias", config_.bias, "biases in linear layers and norms");
+    common_.declare_machine(table);
+    table.group("Output");
+    common_.declare_output(table, "print one JSON object");
+  }
+
+  int run(const OptionTable&, const Streams& streams) override {
+    if (parts_.size() != 1) throw ConfigError(expected_part("none or several"));
+    const Runtime run(common_.runtime());
+    if (parts_[0] == "train") return train(run, streams);
+    if (parts_[0] == "matmul") return matmul(run, streams);
+    if (parts_[0] == "limits") return limits(run, streams);
+    throw ConfigError(expected_part("'" + parts_[0] + "'"));
+  }
+
+ private:
+  static std::string expected_part(const std::string& found) {
+    return "bench: expected one of train, matmul, limits, found " + found;
+  }
+
+  int train(const Runtime& run, const Streams& streams) const {
+    config_.validate();
+    const StepTimes times = time_training_steps(run, config_, batch_, seconds_);
+    const double peak = kernels::measure_fma_peak(run);
+    const double rate = times.flops / times.min() / 1e9;
+    const double tokens = static_cast<double>(times.tokens) / times.min();
+    if (common_.json) {
+      streams.out.write(dump_json_compact({{"step_ms_min", times.min() * 1e3},
+                                           {"step_ms_median", times.median() * 1e3},
+                                           {"tokens_per_second", tokens},
+                                           {"gflop_per_step", times.flops / 1e9},
+                                           {"gflops_per_second", rate},
+                                           {"peak_gflops_per_second", peak},
+                                           {"steps", times.seconds.size()},
+                                           {"peak_rss_mb", peak_rss_mb()},
+                                           {"threads", run.threads()},
+                                           {"isa", isa_name(run.isa())}}) +
+                        "\n");
+      return kDone;
+    }
+    streams.out.print("step        {:.2f} ms best, {:.2f} ms median of {}\n", times.min() * 1e3,
+                      times.median() * 1e3, times.seconds.size());
+    streams.out.print("speed       {} tokens/s, {:.1f} GFLOP/s, {:.0f} % of the peak\n",
+                      grouped(static_cast<Index>(tokens)), rate, 100.0 * rate / peak);
+    streams.out.print("memory      {:.0f} MB at most\n", peak_rss_mb());
+    streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
+    return kDone;
+  }
+
+  int matmul(const Runtime& run, const Streams& streams) const {
+    const double each = seconds_ / (3.0 * kMatmulShapes.size());
+    if (!common_.json) {
+      streams.out.print("% of the FMA peak, best of each\n{:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n",
+                        "M", "K", "N", "forward", "dX", "dW");
+    }
+    for (const auto& [m, k, n] : kMatmulShapes) {
+      // The peak beside each shape, since a shared machine's speed drifts.
+      const double before = kernels::measure_fma_peak(run);
+      const kernels::MatmulTimes t = kernels::time_matmul(run, m, k, n, each);
+      const double peak = std::max(before, kernels::measure_fma_peak(run));
+      const auto share = [&](double seconds) { return t.flops / seconds / 1e9 / peak; };
+      if (common_.json) {
+        streams.out.write(dump_json_compact({{"m", m},
+                                             {"k", k},
+                                             {"n", n},
+                                             {"forward", share(t.forward)},
+                                             {"dx", share(t.dx)},
+                                             {"dweight", share(t.dweight)},
+                                             {"peak_gflops_per_second", peak},
+                                             {"threads", run.threads()},
+                                             {"isa", isa_name(run.isa())}}) +
+                          "\n");
+      } else {
+        streams.out.print("{:>6} {:>6} {:>6} {:>8.1f}% {:>8.1f}% {:>8.1f}%\n", m, k, n,
+                          100 * share(t.forward), 100 * share(t.dx), 100 * share(t.dweight));
+        streams.out.flush();
+      }
+    }
+    return kDone;
+  }
+
+  int limits(const Runtime& run, const Streams& streams) const {
+    const double peak = kernels::measure_fma_peak(run, seconds_ / 2);
+    const double bandwidth = kernels::measure_read_bandwidth(run);
+    if (common_.json) {
+      streams.out.write(dump_json_compact({{"fma_gflops_per_second", peak},
+                                           {"read_gb_per_second", bandwidth},
+                                           {"threads", run.threads()},
+                                           {"isa", isa_name(run.isa())}}) +
+                        "\n");
+      return kDone;
+    }
+    streams.out.print(
+        "fused multiply-add  {:.1f} GFLOP/s, float32\nreading memory      {:.1f} GB/s\n"
+        "machine             {} threads, {}\n",
+        peak, bandwidth, run.threads(), isa_name(run.isa()));
+    return kDone;
+  }
+
+  GptConfig config_;
+  std::vector<std::string> parts_;
+  Index batch_ = 4;
+  double seconds_ = 10.0;
+  CommonFlags common_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_bench() { return std::make_unique<Bench>(); }
+
+}  // namespace prenorm::cli

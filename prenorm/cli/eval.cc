@@ -1,0 +1,103 @@
+// prenorm eval: how well a model predicts a text.
+#include <cmath>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/json.h"
+#include "prenorm/cli/common.h"
+#include "prenorm/cli/format.h"
+#include "prenorm/cli/verbs.h"
+#include "prenorm/text/corpus.h"
+#include "prenorm/train/evaluation.h"
+
+namespace prenorm::cli {
+namespace {
+
+class Eval : public Verb {
+ public:
+  void declare(OptionTable& table) override {
+    table.group("Input");
+    table.text("model", folder_, "DIR", "model folder").short_name('m');
+    table.texts("data", files_, "FILE", "text to predict; - is standard input").from_positionals();
+    table.group("Evaluation");
+    table
+        .integer("window", window_, {0, kMostTokens},
+                 "tokens of a window; windows stand side by side, the last one short")
+        .shown_default("the model's context");
+    table.integer("batch-size", batch_, {1, kMostTokens}, "windows computed together");
+    common_.declare_machine(table);
+    table.group("Output");
+    common_.declare_output(table, "print one JSON object: loss, perplexity, bits_per_byte, tokens");
+  }
+
+  int run(const OptionTable&, const Streams& streams) override {
+    if (files_.empty()) throw ConfigError("--data: expected a text file, found none");
+    const LoadedModel loaded = load_model(folder_);
+    const Index context = loaded.model->config().block_size;
+    if (window_ > context) {
+      throw ConfigError("--window: expected at most the model's context of " +
+                        std::to_string(context) + ", found " + std::to_string(window_));
+    }
+    const Tokenizer& tokenizer = *loaded.tokenizer;
+    const Text text =
+        read_text(files_, tokenizer.needs_utf8() ? TextEncoding::kUtf8 : TextEncoding::kBytes);
+    for (const std::string& notice : text.notices) streams.log.print("{}\n", notice);
+    const std::vector<TokenId> tokens = encode_text(text, tokenizer);
+    if (tokens.size() < 2) {
+      throw DataError(files_.front() +
+                      ": expected at least 2 tokens, one to predict from and one "
+                      "to predict, found " +
+                      std::to_string(tokens.size()));
+    }
+    report(loaded, tokens, text.bytes.size(), streams);
+    return kDone;
+  }
+
+ private:
+  static constexpr Index kMostTokens = Index{1} << 31;
+
+  void report(const LoadedModel& loaded, const std::vector<TokenId>& tokens, std::size_t bytes,
+              const Streams& streams) const {
+    const Runtime run(common_.runtime());
+    const Index predicted = static_cast<Index>(tokens.size()) - 1;
+    const Index time =
+        std::min(window_ > 0 ? window_ : loaded.model->config().block_size, predicted);
+    const Index batch = std::min(batch_, (predicted + time - 1) / time);
+    Gpt::Workspace work = loaded.model->make_workspace(batch, time);
+    const auto loss = evaluate_windows(run, *loaded.model, work, tokens,
+                                       {.time = time, .batch = batch, .max_windows = 0});
+    if (!loss || !std::isfinite(*loss)) {
+      throw NumericalError(folder_ + ": expected a finite loss, found " +
+                           (loss ? number_text(*loss) : "none"));
+    }
+    // The first token is predicted from nothing and does not count; nor do its bytes.
+    const double predicted_bytes =
+        static_cast<double>(bytes - loaded.tokenizer->decode(tokens.front()).size());
+    const double bits_per_byte =
+        *loss * static_cast<double>(predicted) / std::log(2.0) / predicted_bytes;
+    const double perplexity = std::exp(*loss);
+    if (common_.json) {
+      streams.out.write(dump_json_compact({{"loss", *loss},
+                                           {"perplexity", perplexity},
+                                           {"bits_per_byte", bits_per_byte},
+                                           {"tokens", predicted}}) +
+                        "\n");
+    } else {
+      streams.out.print(
+          "loss           {:.4f}\nperplexity     {:.4f}\nbits per byte  {:.4f}\n"
+          "tokens         {}\n",
+          *loss, perplexity, bits_per_byte, grouped(predicted));
+    }
+  }
+
+  std::string folder_;
+  std::vector<std::string> files_;
+  Index window_ = 0;
+  Index batch_ = 16;
+  CommonFlags common_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_eval() { return std::make_unique<Eval>(); }
+
+}  // namespace prenorm::cli

@@ -1,0 +1,61 @@
+#include "prenorm/cli/interrupt.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <initializer_list>
+
+namespace prenorm::cli {
+namespace {
+
+// Signal handlers reach only globals; both are written by the handler alone.
+volatile std::sig_atomic_t received_signal = 0;
+struct sigaction previous_interrupt, previous_terminate;
+
+int exit_code_of(int signal) { return 128 + signal; }
+
+extern "C" void remember_signal(int signal) {
+  if (received_signal != 0) _exit(exit_code_of(signal));
+  received_signal = signal;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  received_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = remember_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, &previous_interrupt);
+  sigaction(SIGTERM, &action, &previous_terminate);
+  // Ignored by whoever started us (nohup, a background job of a script): stays ignored.
+  if (previous_interrupt.sa_handler == SIG_IGN) sigaction(SIGINT, &previous_interrupt, nullptr);
+  if (previous_terminate.sa_handler == SIG_IGN) sigaction(SIGTERM, &previous_terminate, nullptr);
+}
+
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &previous_interrupt, nullptr);
+  sigaction(SIGTERM, &previous_terminate, nullptr);
+}
+
+bool InterruptGuard::requested() const { return received_signal != 0; }
+
+int InterruptGuard::exit_code() const {
+  return received_signal == 0 ? 0 : exit_code_of(received_signal);
+}
+
+void prepare_process() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) == -1) {
+      // The lowest free number is this one: those below are open.
+      const int opened = open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+      static_cast<void>(opened);
+    }
+  }
+}
+
+}  // namespace prenorm::cli

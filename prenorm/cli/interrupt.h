@@ -1,0 +1,25 @@
+// Ctrl-C and SIGTERM as a question that a loop can ask between its steps.
+#pragma once
+
+namespace prenorm::cli {
+
+// While it lives, the first SIGINT or SIGTERM is only remembered; the second ends the process at
+// once with its exit code. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  bool requested() const;
+  // 130 for SIGINT, 143 for SIGTERM; 0 before either.
+  int exit_code() const;
+};
+
+// At the program's start: a closed pipe and a file size limit become errors of the write instead of
+// killing the process, and standard streams that are closed are opened on /dev/null, so that no
+// file of ours takes their number.
+void prepare_process();
+
+}  // namespace prenorm::cli

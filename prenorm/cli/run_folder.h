@@ -1,0 +1,40 @@
+// The files of a training run: what stands in the folder before it, and what each save writes.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "prenorm/report/training_report.h"
+#include "prenorm/text/tokenizer.h"
+#include "prenorm/train/trainer.h"
+
+namespace prenorm::cli {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  // Whether a run or a model is there already.
+  bool holds_run() const;
+  bool holds_state() const;
+
+  // Makes the folder. With `replace`, a state that is there is removed, so that nothing goes on
+  // with it. Throws ConfigError where a run is there and is neither to be resumed nor replaced;
+  // IoError where nothing can be written.
+  void prepare(bool resume, bool replace) const;
+
+  // What the report says beside the run's own numbers.
+  struct Notes {
+    std::vector<std::pair<std::string, std::string>> facts, samples;
+    bool interrupted = false;
+  };
+  // Model, tokenizer, training state and report. Throws IoError.
+  void save(const Trainer& trainer, const Tokenizer& tokenizer, const Notes& notes) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace prenorm::cli

@@ -1,0 +1,258 @@
+// prenorm train: trains a model on text, or goes on with a run.
+#include <chrono>
+#include <optional>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/json.h"
+#include "prenorm/base/utf8.h"
+#include "prenorm/cli/format.h"
+#include "prenorm/cli/interrupt.h"
+#include "prenorm/cli/message.h"
+#include "prenorm/cli/progress_line.h"
+#include "prenorm/cli/run_folder.h"
+#include "prenorm/cli/train_flags.h"
+#include "prenorm/cli/verbs.h"
+#include "prenorm/generate/generator.h"
+#include "prenorm/model/checkpoint.h"
+#include "prenorm/model/config_json.h"
+#include "prenorm/text/byte_tokenizer.h"
+#include "prenorm/text/char_tokenizer.h"
+#include "prenorm/text/corpus.h"
+#include "prenorm/train/metrics.h"
+#include "prenorm/train/state.h"
+
+namespace prenorm::cli {
+namespace {
+
+// The text as tokens, and the tokenizer that made them.
+struct Material {
+  std::unique_ptr<Tokenizer> tokenizer;
+  Corpus corpus;
+  std::size_t bytes = 0;
+
+  TrainData data() const { return {corpus.train, corpus.validation}; }
+};
+
+class Train : public Verb {
+ public:
+  void declare(OptionTable& table) override { flags_.declare(table); }
+  int run(const OptionTable& table, const Streams& streams) override;
+
+ private:
+  Material read_material(const OptionTable& table, bool resuming, const Streams& streams) const;
+  void take_over(const OptionTable& table, const std::filesystem::path& folder);
+  int train(const Runtime& run, Gpt& model, const Material& material, const RunFolder& folder,
+            bool resuming, const Streams& streams);
+  void tell_plan(const Runtime& run, Gpt& model, const Material& material, Index steps_done,
+                 const Streams& streams) const;
+  std::pair<std::string, std::string> sample(const Runtime& run, const Gpt& model,
+                                             const Tokenizer& tokenizer,
+                                             const InterruptGuard& interrupt) const;
+  void report_end(const TrainResult& result, const RunFolder& folder, const Streams& streams) const;
+
+  TrainFlags flags_;
+};
+
+int Train::run(const OptionTable& table, const Streams& streams) {
+  flags_.finish(table);
+  if (flags_.data.empty()) throw ConfigError("--data: expected a text file, found none");
+  const RunFolder folder(flags_.out_dir);
+  folder.prepare(flags_.resume, flags_.force);
+  const bool resuming = flags_.resume && folder.holds_state();
+  if (resuming) take_over(table, folder.path());
+
+  Material material = read_material(table, resuming, streams);
+  if (!resuming) flags_.model.vocab_size = material.tokenizer->vocab_size();
+  const Runtime run(flags_.common.runtime());
+  std::unique_ptr<Gpt> model;
+  if (resuming) {
+    model = load_pretrained(folder.path(), Gpt::Mode::kTraining);
+  } else {
+    model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
+    model->initialize(flags_.train.seed);
+  }
+  return train(run, *model, material, folder, resuming, streams);
+}
+
+// The saved run's model and options, under the flags given now.
+void Train::take_over(const OptionTable& table, const std::filesystem::path& folder) {
+  const TrainingStateSummary saved = read_training_state_summary(folder);
+  const GptConfig before = load_config(folder);
+  flags_.rebase(table, before, saved.options);
+  const GptConfig& now = flags_.model;
+  const auto keep = [](const char* name, auto was, auto is) {
+    if (was == is) return;
+    throw ConfigError(
+        fmt::format("--{}: expected {} as in the run to go on with, found {}", name, was, is));
+  };
+  keep("n-layer", before.n_layer, now.n_layer);
+  keep("n-head", before.n_head, now.n_head);
+  keep("n-embd", before.n_embd, now.n_embd);
+  keep("n-inner", before.feed_forward_width(), now.feed_forward_width());
+  keep("block-size", before.block_size, now.block_size);
+  keep("norm", norm_placement_name(before.norm), norm_placement_name(now.norm));
+  keep("activation", activation_name(before.activation), activation_name(now.activation));
+  keep("bias", before.bias, now.bias);
+  keep("tie", before.tie_word_embeddings, now.tie_word_embeddings);
+  keep("eps", before.layer_norm_epsilon, now.layer_norm_epsilon);
+  keep("embd-pdrop", before.embd_pdrop, now.embd_pdrop);
+  keep("attn-pdrop", before.attn_pdrop, now.attn_pdrop);
+  keep("resid-pdrop", before.resid_pdrop, now.resid_pdrop);
+}
+
+Material Train::read_material(const OptionTable& table, bool resuming,
+                              const Streams& streams) const {
+  Material material;
+  std::string kind = flags_.tokenizer;
+  if (resuming) {
+    material.tokenizer = load_tokenizer(flags_.out_dir);
+    if (table.given("tokenizer") && material.tokenizer->kind() != kind) {
+      throw ConfigError(
+          fmt::format("--tokenizer: expected {} as in the run to go on with, found {}",
+                      material.tokenizer->kind(), kind));
+    }
+    kind = material.tokenizer->kind();
+  }
+  Text text = read_text(flags_.data, kind == "byte" ? TextEncoding::kBytes : TextEncoding::kUtf8);
+  material.bytes = text.bytes.size();
+  if (!resuming && kind == "byte") material.tokenizer = std::make_unique<ByteTokenizer>();
+  if (!resuming && kind == "char") {
+    material.tokenizer = std::make_unique<CharTokenizer>(CharTokenizer::from_text(text.bytes));
+  }
+  material.corpus = make_corpus(
+      text, *material.tokenizer,
+      {.block_size = flags_.model.block_size, .validation_fraction = flags_.train.val_fraction});
+  for (const auto* notices : {&text.notices, &material.corpus.notices}) {
+    for (const std::string& notice : *notices) streams.log.print("notice: {}\n", notice);
+  }
+  streams.log.flush();
+  return material;
+}
+
+void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, Index steps_done,
+                      const Streams& streams) const {
+  const Index steps = std::max<Index>(0, flags_.train.max_iters - steps_done);
+  const TrainingPlan plan = plan_training(run, model, material.data(), flags_.train);
+  streams.log.print("data    {} bytes as {} tokens: {} to train on, {} held out\n",
+                    grouped(static_cast<Index>(material.bytes)), material.tokenizer->kind(),
+                    grouped(static_cast<Index>(material.corpus.train.size())),
+                    grouped(static_cast<Index>(material.corpus.validation.size())));
+  streams.log.write(plan_lines(plan, model.config(), steps));
+  streams.log.print("run     {} threads, {}; folder {}; Ctrl-C saves and ends\n", run.threads(),
+                    isa_name(run.isa()), printable(flags_.out_dir));
+  streams.log.flush();
+}
+
+int Train::train(const Runtime& run, Gpt& model, const Material& material, const RunFolder& folder,
+                 bool resuming, const Streams& streams) {
+  const InterruptGuard interrupt;
+  StatusLine status(streams.log);
+  RunFolder::Notes notes;
+  notes.facts = {{"Data", fmt::format("{}, {} bytes", printable(flags_.data.front()),
+                                      grouped(static_cast<Index>(material.bytes)))},
+                 {"Tokenizer", std::string(material.tokenizer->kind())}};
+  std::optional<MetricsFile> metrics;
+  std::optional<Trainer> trainer;
+  TrainCallbacks callbacks;
+  callbacks.on_progress = [&](const Progress& progress) {
+    metrics->append(progress);
+    status.show(progress_line(progress));
+    if (progress.val_loss) status.keep();
+  };
+  callbacks.on_skip = [&](const SkippedStep& step) {
+    status.keep();
+    streams.log.print("notice: step {} is skipped: loss {}, gradient norm {}\n", step.iter,
+                      step.loss, step.grad_norm);
+    streams.log.flush();
+  };
+  callbacks.on_save = [&](SaveReason reason) {
+    notes.interrupted = reason == SaveReason::kInterrupted;
+    if (reason == SaveReason::kFinished) {
+      notes.samples = {sample(run, model, *material.tokenizer, interrupt)};
+    }
+    folder.save(*trainer, *material.tokenizer, notes);
+  };
+  callbacks.should_stop = [&] { return interrupt.requested(); };
+
+  trainer.emplace(run, model, material.data(), flags_.train, callbacks);
+  if (resuming) {
+    for (const std::string& change : load_training_state(folder.path(), *trainer)) {
+      streams.log.print("notice: {}\n", change);
+    }
+    streams.log.print("resume  step {}\n", trainer->position().iter);
+  }
+  metrics.emplace(folder.path() / "metrics.jsonl", resuming ? trainer->position().iter : -1);
+  tell_plan(run, model, material, trainer->position().iter, streams);
+
+  const TrainResult result = trainer->train();
+  status.finish();
+  report_end(result, folder, streams);
+  return result.interrupted ? interrupt.exit_code() : kDone;
+}
+
+// What the model writes after a line end, for the report; at most about two seconds' worth.
+std::pair<std::string, std::string> Train::sample(const Runtime& run, const Gpt& model,
+                                                  const Tokenizer& tokenizer,
+                                                  const InterruptGuard& interrupt) const {
+  constexpr auto kLongest = std::chrono::seconds(2);
+  constexpr Index kTokens = 400;
+  std::vector<TokenId> prompt;
+  try {
+    prompt = tokenizer.encode("\n");
+  } catch (const DataError&) {
+    prompt = {0};
+  }
+  GenerateOptions options;
+  options.max_new_tokens = kTokens;
+  const auto start = std::chrono::steady_clock::now();
+  GenerateCallbacks callbacks;
+  callbacks.on_token = [&](const NewToken&) {
+    return !interrupt.requested() && std::chrono::steady_clock::now() - start < kLongest;
+  };
+  const GenerateRequest request{prompt, {flags_.train.seed, 0, 0}};
+  const auto generations = generate(run, model, {&request, 1}, options, callbacks);
+  return {to_valid_utf8(tokenizer.decode(prompt)),
+          to_valid_utf8(tokenizer.decode(generations.front().ids))};
+}
+
+void Train::report_end(const TrainResult& result, const RunFolder& folder,
+                       const Streams& streams) const {
+  const Progress& last = result.last;
+  const std::string path = folder.path().string();
+  if (flags_.common.json) {
+    const auto number = [](const std::optional<double>& value) {
+      return value ? Json(*value) : Json(nullptr);
+    };
+    streams.out.write(dump_json_compact({{"out_dir", path},
+                                         {"iter", last.iter},
+                                         {"max_iters", last.max_iters},
+                                         {"interrupted", result.interrupted},
+                                         {"loss", number(last.loss)},
+                                         {"val_loss", number(last.last_val_loss)},
+                                         {"best_val_loss", number(last.best_val_loss)},
+                                         {"skipped_steps", last.skipped_steps},
+                                         {"tokens_per_second", last.tokens_per_second},
+                                         {"elapsed", last.elapsed_seconds}}) +
+                      "\n");
+    return;
+  }
+  const std::string shown = printable(path, 200);
+  if (result.interrupted) {
+    streams.out.print(
+        "stopped and saved at step {} of {}; go on with: prenorm train --resume with "
+        "the same flags\n",
+        last.iter, last.max_iters);
+  } else {
+    streams.out.print("trained {} steps in {}", grouped(last.iter),
+                      duration_text(last.elapsed_seconds));
+    if (last.last_val_loss) streams.out.print(", validation loss {:.4f}", *last.last_val_loss);
+    streams.out.print("\nreport:   {}/report.html\ngenerate: prenorm generate -m {} -p TEXT\n",
+                      shown, shown);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Verb> make_train() { return std::make_unique<Train>(); }
+
+}  // namespace prenorm::cli

@@ -1,0 +1,128 @@
+#include "prenorm/cli/train_flags.h"
+
+#include <limits>
+
+#include "prenorm/base/error.h"
+
+namespace prenorm::cli {
+namespace {
+
+// Beyond any machine, and small enough that products of three stay whole numbers.
+constexpr Index kLargest = Index{1} << 20;
+constexpr Index kMostSteps = Index{1} << 31;
+constexpr RealRange kProbability{.min = 0, .max = 0.999};
+
+}  // namespace
+
+TrainFlags::TrainFlags() {
+  model.vocab_size = 256;
+  model.block_size = 64;
+  model.n_layer = 4;
+  model.n_head = 4;
+  model.n_embd = 128;
+  model.bias = false;
+}
+
+void TrainFlags::declare(OptionTable& table) {
+  table.group("Data");
+  table.texts("data", data, "FILE", "text to train on, also as arguments; - is standard input")
+      .from_positionals();
+  table.choice("tokenizer", tokenizer, {"byte", "char"},
+               "a token a byte (any file), or a token a character (UTF-8)");
+  table.real("val-fraction", train.val_fraction, {.min = 0, .max = 0.99},
+             "the text's last part, held out to measure on");
+  table.group("Run folder");
+  table.text("out-dir", out_dir, "DIR", "folder of the run: model, tokenizer, state, report");
+  table.flag("resume", resume, "go on with the run in the folder, if there is one")
+      .may_be_followed_by("auto");
+  table.flag("force", force, "replace the run in the folder");
+  declare_model(table);
+  declare_training(table);
+  declare_optimizer(table);
+  common.declare_machine(table);
+  table.group("Output");
+  common.declare_output(table, "print one JSON object when done");
+}
+
+void TrainFlags::declare_model(OptionTable& table) {
+  table.group("Model");
+  table.integer("n-layer", model.n_layer, {1, kLargest}, "Transformer blocks");
+  table.integer("n-head", model.n_head, {1, kLargest}, "attention heads; divides n-embd");
+  table.integer("n-embd", model.n_embd, {1, kLargest}, "width");
+  table.integer("n-inner", model.n_inner, {0, kLargest}, "width of the feed-forward layer")
+      .shown_default("0: 4 times n-embd");
+  table.integer("block-size", model.block_size, {1, kLargest}, "context: tokens a model sees");
+  table.choice("norm", norm_, {"pre", "post"}, "layer norm before or after each sub-layer");
+  table.choice("activation", activation_, {"relu", "gelu", "gelu-tanh"},
+               "of the feed-forward layer");
+  table.toggle("bias", model.bias, "biases in linear layers and layer norms");
+  table.toggle("tie", model.tie_word_embeddings, "the head shares the token embedding");
+  table.real("eps", model.layer_norm_epsilon, {.min = 0, .max = 1, .above_min = true},
+             "added to the variance in layer norms");
+  table.real("dropout", dropout_, kProbability, "sets the three below");
+  table.real("embd-pdrop", model.embd_pdrop, kProbability, "dropout after the embeddings");
+  table.real("attn-pdrop", model.attn_pdrop, kProbability, "dropout of attention weights");
+  table.real("resid-pdrop", model.resid_pdrop, kProbability, "dropout before residual additions");
+}
+
+void TrainFlags::declare_training(OptionTable& table) {
+  table.group("Training");
+  table.integer("max-iters", train.max_iters, {0, kMostSteps}, "steps");
+  table.integer("batch-size", train.batch_size, {1, kLargest}, "windows computed together");
+  table.integer("gradient-accumulation-steps", train.gradient_accumulation_steps, {1, kLargest},
+                "batches whose gradients make one step");
+  table.seed("seed", train.seed, "of weights, batches and dropout");
+  table.integer("eval-interval", train.eval_interval, {0, kMostSteps},
+                "steps between two evaluations; 0: only at the end");
+  table.integer("eval-iters", train.eval_iters, {0, kMostSteps},
+                "batches of an evaluation; 0: all held-out text");
+  table.integer("log-interval", train.log_interval, {1, kMostSteps},
+                "steps between two progress lines");
+  table.integer("save-interval", train.save_interval, {0, kMostSteps},
+                "steps between two saves; 0: after each evaluation");
+}
+
+void TrainFlags::declare_optimizer(OptionTable& table) {
+  constexpr RealRange kRate{.min = 0, .max = 1e6};
+  constexpr RealRange kBeta{.min = 0, .max = 0.9999999999};
+  table.group("Optimizer (AdamW)");
+  table.real("learning-rate", train.learning_rate, kRate, "the highest, after the warm-up");
+  table.real("min-lr", min_lr_, kRate, "the lowest, at the end")
+      .shown_default("learning-rate / 10");
+  table.integer("warmup-iters", warmup_iters_, {0, kMostSteps}, "steps of the warm-up")
+      .shown_default("max-iters / 20, at most 100");
+  table.integer("lr-decay-iters", lr_decay_iters_, {1, kMostSteps}, "step that reaches min-lr")
+      .shown_default("max-iters");
+  table.choice("lr-schedule", lr_schedule_, {"cosine", "linear", "constant"},
+               "how the learning rate falls");
+  table.real("weight-decay", train.weight_decay, kRate, "of matrices; norms and biases have none");
+  table.real("beta1", train.beta1, kBeta, "decay of the mean gradient");
+  table.real("beta2", train.beta2, kBeta, "decay of the mean square");
+  table.real("grad-clip", train.grad_clip, kRate, "largest gradient norm; 0: no clipping");
+}
+
+void TrainFlags::finish(const OptionTable& table) {
+  if (table.given("norm")) model.norm = norm_placement_from_name(norm_).value();
+  if (table.given("activation")) model.activation = activation_from_name(activation_).value();
+  if (table.given("dropout")) {
+    if (!table.given("embd-pdrop")) model.embd_pdrop = dropout_;
+    if (!table.given("attn-pdrop")) model.attn_pdrop = dropout_;
+    if (!table.given("resid-pdrop")) model.resid_pdrop = dropout_;
+  }
+  if (table.given("lr-schedule")) train.lr_schedule = lr_schedule_from_string(lr_schedule_);
+  if (table.given("min-lr")) train.min_lr = min_lr_;
+  if (table.given("warmup-iters")) train.warmup_iters = warmup_iters_;
+  if (table.given("lr-decay-iters")) train.lr_decay_iters = lr_decay_iters_;
+  model.validate();
+  train.validate();
+}
+
+void TrainFlags::rebase(const OptionTable& table, const GptConfig& saved_model,
+                        const TrainOptions& saved_train) {
+  model = saved_model;
+  train = saved_train;
+  table.apply_given();
+  finish(table);
+}
+
+}  // namespace prenorm::cli

@@ -1,0 +1,42 @@
+// The flags of `prenorm train`: nanoGPT's names, bound to the library's options.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "prenorm/cli/common.h"
+#include "prenorm/cli/option_table.h"
+#include "prenorm/model/gpt_config.h"
+#include "prenorm/train/options.h"
+
+namespace prenorm::cli {
+
+struct TrainFlags {
+  GptConfig model;
+  TrainOptions train;
+  std::vector<std::string> data;
+  std::string tokenizer = "byte";
+  std::string out_dir = "run";
+  bool resume = false, force = false;
+  CommonFlags common;
+
+  TrainFlags();
+  void declare(OptionTable& table);
+  // Fills `model` and `train` from the flags whose variables are not those structures' own, and
+  // checks both. Throws ConfigError. The vocabulary is not known yet.
+  void finish(const OptionTable& table);
+  // Starts from what a saved run was made with, under the flags that were given.
+  void rebase(const OptionTable& table, const GptConfig& saved_model,
+              const TrainOptions& saved_train);
+
+ private:
+  void declare_model(OptionTable& table);
+  void declare_training(OptionTable& table);
+  void declare_optimizer(OptionTable& table);
+
+  std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine";
+  double dropout_ = 0.0;
+  double min_lr_ = 0.0;
+  Index warmup_iters_ = 0, lr_decay_iters_ = 0;
+};
+
+}  // namespace prenorm::cli

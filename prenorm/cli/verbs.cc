@@ -1,0 +1,33 @@
+#include "prenorm/cli/verbs.h"
+
+#include <array>
+
+namespace prenorm::cli {
+
+std::span<const VerbEntry> all_verbs() {
+  static constexpr std::array kVerbs = {
+      VerbEntry{"train", "trains a model on text, or goes on with a run",
+                "prenorm train FILE… [flags]",
+                "prenorm train notes.txt --out-dir run --max-iters 1000", make_train},
+      VerbEntry{"generate", "continues a text", "prenorm generate -m DIR -p TEXT [flags]",
+                "prenorm generate -m run -p \"Once upon a time\" -n 200", make_generate},
+      VerbEntry{"eval", "measures how well a model predicts a text",
+                "prenorm eval -m DIR FILE… [flags]", "prenorm eval -m run held-out.txt --json",
+                make_eval},
+      VerbEntry{"inspect", "shows what a model folder or a safetensors file holds",
+                "prenorm inspect PATH [flags]", "prenorm inspect run", make_inspect},
+      VerbEntry{"addition", "writes addition problems to train on, and grades the model",
+                "prenorm addition --write DIR | --grade RUN --data FILE [flags]",
+                "prenorm addition --write sums && prenorm train sums/train.txt --out-dir run && "
+                "prenorm addition --grade run --data sums/heldout.txt",
+                make_addition},
+      VerbEntry{"bench", "measures this machine and how close training comes to its limits",
+                "prenorm bench train|matmul|limits [flags]",
+                "prenorm bench train --n-layer 4 --n-head 4 --n-embd 128 --block-size 64 "
+                "--batch-size 12 --vocab-size 65",
+                make_bench},
+  };
+  return kVerbs;
+}
+
+}  // namespace prenorm::cli

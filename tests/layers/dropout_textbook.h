@@ -1,0 +1,54 @@
+// The textbook with dropout: its own functions with the masks of kernels/dropout.h, one number at a
+// time from the stream, so that a pass with dropout can be proved for its fixed masks.
+#pragma once
+#include "prenorm/kernels/attention.h"
+#include "prenorm/kernels/dropout.h"
+#include "prenorm/reference/multihead_attention.h"
+
+namespace prenorm {
+
+// x with the element of each number dropped, or kept and scaled.
+template <typename S>
+reference::Tensor<S> dropped(reference::Tensor<S> x, const kernels::Dropout& drop) {
+  if (!drop) return x;
+  const PhiloxKey key = drop.stream.key();
+  for (Index i = 0; i < x.size(); ++i) {
+    const bool kept =
+        random_word(key, static_cast<std::uint64_t>(drop.first_element + i)) >= drop.threshold();
+    x[i] = kept ? x[i] * S(static_cast<double>(drop.scale())) : S(0);
+  }
+  return x;
+}
+
+// Causal attention on qkv [B, T, 3 C] with dropout of the probabilities.
+template <typename S>
+reference::Tensor<S> attention_with_dropout(const reference::Tensor<S>& qkv, Index heads,
+                                            const kernels::AttentionDropout& dropout) {
+  using namespace reference;
+  HeadPlace head = check_heads(qkv, heads, AttentionMistakes());
+  Tensor<S> out(with_columns(qkv, head.width()));
+  for (head.b = 0; head.b < head.batch; ++head.b) {
+    for (head.h = 0; head.h < heads; ++head.h) {
+      kernels::Dropout drop = dropout.drop;
+      const Index sequence = dropout.first_sequence + head.b;
+      drop.first_element += (sequence * heads + head.h) * head.time * head.time;
+      const Tensor<S> q = take_head(qkv, head, 'q'), k = take_head(qkv, head, 'k');
+      const Tensor<S> p =
+          dropped(attention_probabilities(q, k, AttentionOptions(), {}, head.b), drop);
+      const Tensor<S> v = take_head(qkv, head, 'v');
+      put_merged(linear(p, {v, {}}), head, {}, out);
+    }
+  }
+  return out;
+}
+
+template <typename S>
+reference::Tensor<S> multihead_attention_with_dropout(const reference::Tensor<S>& x,
+                                                      const reference::AttentionParameters<S>& p,
+                                                      Index heads,
+                                                      const kernels::AttentionDropout& dropout) {
+  const auto qkv = reference::linear(x, p.c_attn);
+  return reference::linear(attention_with_dropout(qkv, heads, dropout), p.c_proj);
+}
+
+}  // namespace prenorm
