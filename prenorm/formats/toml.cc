@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "prenorm/base/error.h"
@@ -12,11 +13,36 @@ namespace prenorm {
 namespace {
 
 constexpr std::size_t kSizeLimit = 16u << 20;
+constexpr std::size_t kDotLimit = 1000;
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
 std::string place(std::string_view name, int line) {
   return std::string(name) + ":" + std::to_string(line) + ": ";
+}
+
+// Dots outside of strings and comments. Each may open a table, and tables inside each other are
+// walked and freed recursively, so their number bounds the stack. Where the text is not TOML the
+// count may be wrong, but only from there on, and the parser does not go on from there.
+std::size_t count_dots(std::string_view text) {
+  std::size_t dots = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '.') ++dots;
+    if (c == '#') at = std::min(text.find('\n', at), text.size());
+    if (c != '"' && c != '\'') continue;
+    const std::string triple(3, c);
+    const bool multiline = text.substr(at).starts_with(triple);
+    const std::string_view quote = multiline ? std::string_view(triple) : text.substr(at, 1);
+    for (at += quote.size(); at < text.size() && !text.substr(at).starts_with(quote); ++at) {
+      if (text[at] == '\\' && c == '"') ++at;
+      if (!multiline && at < text.size() && text[at] == '\n') break;
+    }
+    // A multi-line string may end in up to two quotes of its own before the three.
+    at += quote.size() - 1;
+    while (multiline && at + 1 < text.size() && text[at + 1] == c) ++at;
+  }
+  return dots;
 }
 
 class Flattener {
@@ -75,6 +101,10 @@ TomlEntries parse_toml(std::string_view text, std::string_view name) {
   if (text.size() > kSizeLimit) {
     throw FormatError(std::string(name) + ": expected at most " + std::to_string(kSizeLimit) +
                       " bytes of TOML, found " + std::to_string(text.size()));
+  }
+  if (count_dots(text) > kDotLimit) {
+    throw FormatError(std::string(name) + ": expected at most " + std::to_string(kDotLimit) +
+                      " dots outside of strings, found more");
   }
   try {
     const toml::table table = toml::parse(text);

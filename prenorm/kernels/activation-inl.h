@@ -3,8 +3,8 @@
 //
 // Both GELUs are x - s for x >= 0 and -s for x < 0, where s = |x| (1 - gate(|x|)) is computed from
 // exp(-exponent) without cancellation and rounded to a denormal only at the end. So the far
-// negative tail, where 1 + tanh and 1 + erf cancel, keeps its digits. Measured over all 2^32 floats
-// against long double: GELU 3.5 ulp, tanh GELU 3.5 ulp.
+// negative tail, where 1 + tanh and 1 + erf cancel, keeps its digits. Worst errors against
+// long double, over every float up to 6 and at least 2^-26 in size: 3.57 ulp, tanh GELU 2.69 ulp.
 #if defined(PRENORM_KERNELS_ACTIVATION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PRENORM_KERNELS_ACTIVATION_INL_H
 #undef PRENORM_KERNELS_ACTIVATION_INL_H

@@ -37,10 +37,14 @@ constexpr Index kDoubleLanes = static_cast<Index>(sizeof(VD) / sizeof(double));
 constexpr int kFloatVectors = static_cast<int>(kLanes / kFloatLanes);
 constexpr int kDoubleVectors = static_cast<int>(kLanes / kDoubleLanes);
 
+// The constructors are written out because GCC compiles implicit ones without the target's options,
+// where NEON's vectors cannot be inlined.
 struct F16 {  // sixteen floats
+  HWY_INLINE F16() {}
   VF v[kFloatVectors];
 };
 struct D16 {  // sixteen doubles
+  HWY_INLINE D16() {}
   VD v[kDoubleVectors];
 };
 

@@ -51,8 +51,11 @@ Tensor<S> linear(const Tensor<S>& x, const LinearParameters<S>& p,
   const Index in = p.weight.rows(), out = p.weight.columns();
   Tensor<S> y(with_columns(x, out));
   for (Index n = 0; n < x.rows(); ++n) {
+    S* y_n = y.row(n);
     for (Index i = 0; i < in; ++i) {
-      for (Index o = 0; o < out; ++o) y(n, o) += x(n, i) * p.weight(i, o);
+      const S x_ni = x(n, i);
+      const S* w_i = p.weight.row(i);
+      for (Index o = 0; o < out; ++o) y_n[o] += x_ni * w_i[o];
     }
     if (p.bias.absent() || options.mistakes.no_bias) continue;
     for (Index o = 0; o < out; ++o) y(n, o) += p.bias[o];
@@ -72,11 +75,17 @@ Gradients<S, LinearParameters<S>> linear_backward(const Tensor<S>& dy, const Ten
   Tensor<S> dx(x.shape());
   LinearParameters<S> dp{zeros_like(p.weight), zeros_like(p.bias)};
   for (Index n = 0; n < x.rows(); ++n) {
+    const S* dy_n = dy.row(n);
     for (Index i = 0; i < in; ++i) {
+      const S x_ni = x(n, i);
+      const S* w_i = p.weight.row(i);
+      S* dw_i = dp.weight.row(i);
+      S dx_ni(0);
       for (Index o = 0; o < out; ++o) {
-        dx(n, i) += dy(n, o) * p.weight(i, o);
-        dp.weight(i, o) += x(n, i) * dy(n, o);
+        dx_ni += dy_n[o] * w_i[o];
+        dw_i[o] += x_ni * dy_n[o];
       }
+      dx(n, i) = dx_ni;
     }
     if (p.bias.absent()) continue;
     for (Index o = 0; o < out; ++o) dp.bias[o] += dy(n, o);

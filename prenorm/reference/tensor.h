@@ -62,6 +62,9 @@ class Tensor {
   const S& operator()(Index row, Index column) const {
     return values_[at(row * columns() + column)];
   }
+  // The features of one row, for loops that run over them.
+  S* row(Index n) { return values_.data() + n * columns(); }
+  const S* row(Index n) const { return values_.data() + n * columns(); }
   auto begin() { return values_.begin(); }
   auto end() { return values_.end(); }
   auto begin() const { return values_.begin(); }

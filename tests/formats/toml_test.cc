@@ -64,6 +64,25 @@ TEST(Toml, what_is_not_toml_is_refused) {
   EXPECT_THROW(parse_toml(std::string(17 << 20, '#'), "c.toml"), FormatError);
 }
 
+// Tables inside tables are freed recursively: half a million would end the stack.
+TEST(Toml, a_key_of_very_many_parts_is_refused) {
+  std::string parts;
+  for (int i = 0; i < 500000; ++i) parts += "a.";
+  for (const std::string& text :
+       {parts + "a = 1", "[" + parts + "a]", "x = \"\\\"\"\n" + parts + "a = 1",
+        "x = '\\'\n" + parts + "a = 1", "x = \"\"\"\"\"\n\"\"\"\"\"\n" + parts + "a = 1",
+        "x = ''\n" + parts + "a = 1", "'q'." + parts + "a = 1", "# \"\n" + parts + "a = 1",
+        "x = {" + parts + "a = 1}"}) {
+    EXPECT_THAT([&] { parse_toml(text, "c.toml"); },
+                ThrowsMessage<FormatError>(HasSubstr("dots outside of strings")));
+  }
+  // Dots in strings and comments are only text.
+  for (const std::string& text : {"a = \"" + parts + "\"", "a = '" + parts + "'",
+                                  "# " + parts + "\na = 1", "a = \"\"\"\n\"" + parts + "\"\"\""}) {
+    EXPECT_EQ(parse_toml(text, "c.toml").size(), 1u);
+  }
+}
+
 TEST(Toml, a_missing_file_is_named) {
   EXPECT_THAT([] { load_toml("/no/such.toml"); },
               ThrowsMessage<IoError>(HasSubstr("/no/such.toml: expected a readable file")));

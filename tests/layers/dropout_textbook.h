@@ -3,7 +3,8 @@
 #pragma once
 #include "prenorm/kernels/attention.h"
 #include "prenorm/kernels/dropout.h"
-#include "prenorm/reference/multihead_attention.h"
+#include "prenorm/layers/transformer_block.h"
+#include "prenorm/reference/transformer_block.h"
 
 namespace prenorm {
 
@@ -49,6 +50,35 @@ reference::Tensor<S> multihead_attention_with_dropout(const reference::Tensor<S>
                                                       const kernels::AttentionDropout& dropout) {
   const auto qkv = reference::linear(x, p.c_attn);
   return reference::linear(attention_with_dropout(qkv, heads, dropout), p.c_proj);
+}
+
+// transformer_block() with the masks that TransformerBlock uses at this position: `rates` holds the
+// dropout rates, the number of heads and the layer.
+template <typename S>
+reference::Tensor<S> transformer_block_with_dropout(const reference::Tensor<S>& x,
+                                                    const reference::BlockParameters<S>& p,
+                                                    const reference::BlockOptions& options,
+                                                    const TransformerBlock::Options& rates,
+                                                    const TransformerBlock::DropoutPosition& at) {
+  const Index time = x.dim(1), first = at.first_sequence * time * x.columns();
+  const auto drop_of = [&](Purpose purpose, double rate, Index first_element) {
+    const auto layer = static_cast<std::uint32_t>(rates.layer);
+    return kernels::Dropout{{at.seed, purpose, at.step, layer}, rate, first_element};
+  };
+  const kernels::AttentionDropout attention{
+      drop_of(Purpose::kAttentionDropout, rates.attn_pdrop, 0), at.first_sequence};
+  const auto mha = [&](const auto& u) {
+    return dropped(multihead_attention_with_dropout(u, p.attn, rates.heads, attention),
+                   drop_of(Purpose::kAttentionResidualDropout, rates.resid_pdrop, first));
+  };
+  const auto ffn = [&](const auto& u) {
+    return dropped(reference::feed_forward(u, p.mlp, options.mlp),
+                   drop_of(Purpose::kFeedForwardResidualDropout, rates.resid_pdrop, first));
+  };
+  const auto ln_1 = [&](const auto& u) { return reference::layer_norm(u, p.ln_1, options.ln_1); };
+  const auto ln_2 = [&](const auto& u) { return reference::layer_norm(u, p.ln_2, options.ln_2); };
+  const auto h = reference::residual_branch(x, ln_1, mha, options);
+  return reference::residual_branch(h, ln_2, ffn, options);
 }
 
 }  // namespace prenorm

@@ -158,15 +158,22 @@ inline void expect_close(const Tensor& got, const Tensor& want) {
   }
 }
 
-// How far `gradients` is from the adjoint of f along one random direction in all of x at once, or
-// in x[only] alone.
+// How far `gradients` is from the adjoint of f along random directions in all of x at once, or in
+// x[only] alone: |error| / Σ|terms|, both added up over the directions, because a bias of ten
+// numbers gives ten terms a direction, too few for roundings to average out.
 template <typename F>
 double adjoint_error(const F& f, const Subject& s, const Tensors& gradients, Index only = -1) {
-  Tensors v = reference::random_like(s.x, 1000);
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    if (only >= 0 && static_cast<Index>(i) != only) v[i] = reference::zeros_like(v[i]);
+  double error = 0.0, terms = 0.0;
+  for (std::uint64_t direction = 0; direction < (only < 0 ? 1 : 4); ++direction) {
+    Tensors v = reference::random_like(s.x, 1000 + 100 * direction);
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (only >= 0 && static_cast<Index>(i) != only) v[i] = reference::zeros_like(v[i]);
+    }
+    const auto adjoint = reference::check_adjoint(f, s.x, v, s.dy, gradients);
+    error += adjoint.relative_error() * adjoint.terms;
+    terms += adjoint.terms;
   }
-  return reference::check_adjoint(f, s.x, v, s.dy, gradients).relative_error();
+  return error / terms;
 }
 
 // Planted bugs of any layer: a gradient that is missing, and one number of it with the wrong sign.

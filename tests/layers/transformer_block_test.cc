@@ -121,26 +121,8 @@ auto textbook_of(const Case& c) {
 // The same with the masks of kPosition.
 auto textbook_with_dropout(const Case& c) {
   return [c](const auto& in) {
-    const auto p = block_of(in, c.bias);
-    const auto drop_of = [&](Purpose purpose, double rate, Index first) {
-      return kernels::Dropout{{kPosition.seed, purpose, kPosition.step, 3}, rate, first};
-    };
-    const Index first = kPosition.first_sequence * c.time * c.width;
-    const kernels::AttentionDropout attention{drop_of(Purpose::kAttentionDropout, c.attn_pdrop, 0),
-                                              kPosition.first_sequence};
-    const auto options = textbook_options(c);
-    const auto mha = [&](const auto& u) {
-      return dropped(multihead_attention_with_dropout(u, p.attn, c.heads, attention),
-                     drop_of(Purpose::kAttentionResidualDropout, c.resid_pdrop, first));
-    };
-    const auto ffn = [&](const auto& u) {
-      return dropped(reference::feed_forward(u, p.mlp, options.mlp),
-                     drop_of(Purpose::kFeedForwardResidualDropout, c.resid_pdrop, first));
-    };
-    const auto ln_1 = [&](const auto& u) { return reference::layer_norm(u, p.ln_1); };
-    const auto ln_2 = [&](const auto& u) { return reference::layer_norm(u, p.ln_2); };
-    const auto h = reference::residual_branch(in[0], ln_1, mha, options);
-    return reference::residual_branch(h, ln_2, ffn, options);
+    return transformer_block_with_dropout(in[0], block_of(in, c.bias), textbook_options(c),
+                                          options_of(c), kPosition);
   };
 }
 

@@ -1,9 +1,9 @@
-"""Writes tests/reference/expected_values.h: what PyTorch, in float64, computes for the textbook's tests.
+"""Writes expected_values.h: what PyTorch computes in float64 for the tests of the textbook.
 
     python tests/reference/expected_values.py > tests/reference/expected_values.h
 
-Inputs are written by one formula, `val`, here and in values.h. A result is compared by its checksum,
-the dot product with another such tensor, so that a test needs one number a tensor and not hundreds.
+Inputs are written by one formula, `val`, here and in values.h. A result is compared by its
+checksum, the dot product with another such tensor, so that a test needs one number a tensor.
 The mistakes are made here by ordinary PyTorch code, the way people make them.
 """
 
@@ -83,7 +83,8 @@ def layer_norm(x, weight, bias, eps=1e-5, mistake=""):
 
 
 def activation(x, kind):
-    return {"relu": F.relu, "gelu-erf": F.gelu, "gelu-tanh": lambda u: F.gelu(u, approximate="tanh"),
+    return {"relu": F.relu, "gelu-erf": F.gelu,
+            "gelu-tanh": lambda u: F.gelu(u, approximate="tanh"),
             "gelu-quick": lambda u: u * torch.sigmoid(1.702 * u)}[kind](x)
 
 
@@ -104,7 +105,8 @@ def attention(qkv, mistake="", text="", attn_mask=None):
             q, k, v = (u.view(b, t, HEADS, d).transpose(1, 2) for u in (q, k, v))
     if mistake == "numbers.f16-cache":
         k, v = k.half().double(), v.half().double()
-    scale = {"attention.no-scale": 1.0, "attention.scale-by-width": C ** -0.5}.get(mistake, d ** -0.5)
+    mistaken_scales = {"attention.no-scale": 1.0, "attention.scale-by-width": C ** -0.5}
+    scale = mistaken_scales.get(mistake, d ** -0.5)
     scores = q @ k.transpose(-1, -2) * scale
     future = torch.ones(t, t).triu(1).bool()
     fill = -math.inf
@@ -128,7 +130,8 @@ def attention(qkv, mistake="", text="", attn_mask=None):
     return o.transpose(1, 2).reshape(b, t, C)
 
 
-def gpt(p, tokens, norm="pre", act="gelu-tanh", tied=True, bias=True, mistake="", text="", where=""):
+def gpt(p, tokens, norm="pre", act="gelu-tanh", tied=True, bias=True, mistake="", text="",
+        where=""):
     def get(name):
         return p[name] if bias or not name.endswith(".bias") else torch.zeros_like(p[name])
 
@@ -139,7 +142,8 @@ def gpt(p, tokens, norm="pre", act="gelu-tanh", tied=True, bias=True, mistake=""
         source = name
         if mistake == "norm.swapped-weights" and "ln_f" not in name:
             source = name.replace("ln_1", "ln_0").replace("ln_2", "ln_1").replace("ln_0", "ln_2")
-        return layer_norm(x, get(source + ".weight"), get(source + ".bias"), mistake=mistake_in(name))
+        weight, offset = get(source + ".weight"), get(source + ".bias")
+        return layer_norm(x, weight, offset, mistake=mistake_in(name))
 
     def linear(x, name):
         w, b = get(name + ".weight"), get(name + ".bias")
@@ -154,7 +158,8 @@ def gpt(p, tokens, norm="pre", act="gelu-tanh", tied=True, bias=True, mistake=""
     if mistake == "structure.post-norm":
         norm = "post"
     first = 2 if mistake == "position.offset" else 0
-    x = p["transformer.wte.weight"][tokens] + p["transformer.wpe.weight"][first:first + tokens.shape[1]]
+    wte, wpe = p["transformer.wte.weight"], p["transformer.wpe.weight"]
+    x = wte[tokens] + wpe[first:first + tokens.shape[1]]
     for i in range(LAYERS):
         h = f"transformer.h.{i}."
 
@@ -196,8 +201,8 @@ attention.qkv-order:vkq attention.qkv-interleaved attention.head-axes attention.
 attention.no-merge-transpose attention.softmax-axis position.offset activation.relu
 activation.gelu-erf activation.gelu-quick weights.transposed:attn.c_proj weights.no-bias:attn.c_attn
 weights.no-bias:attn.c_proj weights.no-bias:mlp.c_fc weights.no-bias:mlp.c_proj
-weights.untied-head numbers.f16-cache numbers.f16-gelu norm.ddof@transformer.h.1.ln_1 norm.rms@transformer.ln_f
-attention.no-scale@transformer.h.0""".split()
+weights.untied-head numbers.f16-cache numbers.f16-gelu norm.ddof@transformer.h.1.ln_1
+norm.rms@transformer.ln_f attention.no-scale@transformer.h.0""".split()
 NUMBERS = {"norm.eps-value": 1e-3, "attention.mask-finite": -1.5, "position.offset": 2}
 
 
