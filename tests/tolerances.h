@@ -25,6 +25,13 @@ constexpr double kFloatNorm = 1e-6;
 // The loss, summed in double over float logits: their error, averaged over tokens.
 constexpr double kLossRtol = 1e-6;
 
+// --- Values that another program recorded ---------------------------------------------------------
+
+// A trained model's activations as PyTorch computed them in float32: both sides round, and the
+// stages are of size 1 to 10.
+constexpr float kRecordedStage = 2e-6f;
+constexpr float kRecordedLogits = 5e-6f;  // after three blocks
+
 // --- Samples ------------------------------------------------------------------------------------
 
 // How many standard errors a statistic of random numbers may lie off. The numbers are a function of

@@ -8,6 +8,9 @@
 #define PRENORM_KERNELS_SIMD_INL_H
 #endif
 
+#include <algorithm>
+#include <cstddef>
+
 #include "prenorm/base/index.h"
 #include "prenorm/kernels/targets.h"
 
@@ -71,14 +74,33 @@ HWY_INLINE void store_f(const F16& x, float* p) {
 }
 // The first `count` (1 to 15) lanes from memory, the others `fill`.
 HWY_INLINE F16 load_f_part(const float* p, Index count, float fill) {
+#if HWY_ARCH_X86  // where a masked load touches no memory outside its mask
+  F16 r;
+  PRENORM_EACH_F(i) {
+    const Index here = std::clamp<Index>(count - i * kFloatLanes, 0, kFloatLanes);
+    const hn::Mask<DF> mask = hn::FirstN(DF(), static_cast<std::size_t>(here));
+    r.v[i] =
+        hn::IfThenElse(mask, hn::MaskedLoad(mask, DF(), p + i * kFloatLanes), hn::Set(DF(), fill));
+  }
+  return r;
+#else
   alignas(64) float tmp[kLanes];
   for (Index i = 0; i < kLanes; ++i) tmp[i] = i < count ? p[i] : fill;
   return load_f(tmp);
+#endif
 }
 HWY_INLINE void store_f_part(const F16& x, float* p, Index count) {
+#if HWY_ARCH_X86
+  PRENORM_EACH_F(i) {
+    const Index here = std::clamp<Index>(count - i * kFloatLanes, 0, kFloatLanes);
+    hn::BlendedStore(x.v[i], hn::FirstN(DF(), static_cast<std::size_t>(here)), DF(),
+                     p + i * kFloatLanes);
+  }
+#else
   alignas(64) float tmp[kLanes];
   store_f(x, tmp);
   for (Index i = 0; i < count; ++i) p[i] = tmp[i];
+#endif
 }
 // Sixteen floats at p, widened.
 HWY_INLINE D16 load_d(const float* p) {

@@ -25,6 +25,8 @@ constexpr Index kTileWidth = kTileVectors * kFloatLanes;
 
 template <int Rows, int Vectors>
 struct Tile {
+  // Written out, because GCC compiles an implicit one without the target's options.
+  HWY_INLINE Tile() {}
   VF sum[Rows][Vectors];
 };
 
