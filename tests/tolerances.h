@@ -24,18 +24,41 @@ constexpr double kFloatAtol = 1e-5;
 constexpr double kFloatNorm = 1e-6;
 // The loss, summed in double over float logits: their error, averaged over tokens.
 constexpr double kLossRtol = 1e-6;
+// Means and sums in double of the same numbers in another order.
+constexpr double kDoubleSum = 1e-12;
+// The same formula in double written in two ways, on numbers of order one.
+constexpr double kDoubleFormula = 1e-15;
+// Against sums of a thousand numbers recorded from another implementation in double.
+constexpr double kRecordedDouble = 1e-9;
 
-// --- Values that another program recorded ---------------------------------------------------------
+// --- Accuracy of the kernels, in units in the last place of a float ------------------------------
 
-// A trained model's activations as PyTorch computed them in float32: both sides round, and the
-// stages are of size 1 to 10.
-constexpr float kRecordedStage = 2e-6f;
-constexpr float kRecordedLogits = 5e-6f;  // after three blocks
+constexpr double kExpUlps = 1.0;
+constexpr double kTanhUlps = 2.0;
+constexpr double kErfUlps = 2.0;
+constexpr double kActivationUlps = 4.0;
+// The slope of a GELU in the far negative tail, where it is a difference of two products.
+constexpr double kActivationSlopeTailUlps = 16.0;
+// The slope near its zeros, absolute: it is of order one, and so a few times 2⁻²⁴.
+constexpr double kActivationSlope = 3e-7;
+constexpr double kSoftmaxUlps = 8.0;  // at 50,257 classes
+constexpr double kCrossEntropyGradientUlps = 4.0;
+// Normalised in double and rounded once: half an ulp, and what the double's error adds.
+constexpr double kLayerNormUlps = 0.501;
+// The same where one element of 100,003 is a million times the others.
+constexpr double kLayerNormOutlierUlps = 1.0;
 
-// --- Samples ------------------------------------------------------------------------------------
+// --- Accuracy of the portable functions, in units in the last place of a double ------------------
+
+constexpr double kPortableUlps = 1.0;
+constexpr double kPortableLog1pUlps = 3.0;
+
+// --- Samples and measurements -------------------------------------------------------------------
 
 // How many standard errors a statistic of random numbers may lie off. The numbers are a function of
 // a fixed seed, so a pass stays a pass; one draw in two million would lie outside.
 constexpr double kSigmas = 5.0;
+// The planned peak memory against the measured one, relative.
+constexpr double kPlannedMemory = 0.1;
 
 }  // namespace prenorm::tolerance

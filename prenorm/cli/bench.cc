@@ -21,6 +21,8 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
 // Products of GPT training: rows (tokens), width in, width out.
 constexpr std::array<std::array<Index, 3>, 6> kMatmulShapes = {{{1024, 768, 3072},
                                                                 {1024, 3072, 768},
@@ -84,6 +86,7 @@ class Bench : public Verb {
                                            {"peak_gflops_per_second", peak},
                                            {"steps", times.seconds.size()},
                                            {"peak_rss_mb", peak_rss_mb()},
+                                           {"planned_mb", megabytes(times.planned_bytes)},
                                            {"threads", run.threads()},
                                            {"isa", isa_name(run.isa())}}) +
                         "\n");
@@ -93,7 +96,8 @@ class Bench : public Verb {
                       times.median() * 1e3, times.seconds.size());
     streams.out.print("speed       {} tokens/s, {:.1f} GFLOP/s, {:.0f} % of the peak\n",
                       grouped(static_cast<Index>(tokens)), rate, 100.0 * rate / peak);
-    streams.out.print("memory      {:.0f} MB at most\n", peak_rss_mb());
+    streams.out.print("memory      {:.0f} MB at most, {:.0f} MB planned\n", peak_rss_mb(),
+                      megabytes(times.planned_bytes));
     streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
     return kDone;
   }

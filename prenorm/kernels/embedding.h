@@ -10,8 +10,9 @@ namespace prenorm::kernels {
 void embedding_forward(const Runtime& run, TokenMatrix tokens, ConstMatrix token_weight,
                        ConstMatrix position_weight, Index first_position, Matrix y);
 
-// Adds dy's rows to the gradients one after another in ascending order, so that a batch cut anywhere
-// gives the same bits; parallel over features. dtoken_weight: [V, C], dposition_weight: [P, C].
+// Adds dy's rows to the gradients one after another in ascending order, so that a batch cut
+// anywhere gives the same bits; parallel over features. dtoken_weight: [V, C], dposition_weight:
+// [P, C].
 void embedding_backward(const Runtime& run, TokenMatrix tokens, ConstMatrix dy,
                         Matrix dtoken_weight, Matrix dposition_weight);
 

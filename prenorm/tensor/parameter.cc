@@ -29,7 +29,10 @@ Vector Parameter::grad_vector() const { return {grad.data(), {shape[0]}}; }
 
 Parameter& ParameterRegistry::add(std::string name, std::vector<Index> shape, bool decays) {
   if (find(name) != nullptr) throw Error("parameter '" + name + "' is registered twice");
-  return parameters_.emplace_back(Parameter{std::move(name), std::move(shape), {}, {}, decays});
+  Parameter& added =
+      parameters_.emplace_back(Parameter{std::move(name), std::move(shape), {}, {}, decays});
+  by_name_.emplace(added.name, &added);
+  return added;
 }
 
 void ParameterRegistry::allocate(bool with_gradients) {
@@ -46,9 +49,8 @@ void ParameterRegistry::allocate(bool with_gradients) {
 }
 
 const Parameter* ParameterRegistry::find(std::string_view name) const {
-  const auto it = std::find_if(parameters_.begin(), parameters_.end(),
-                               [&](const Parameter& p) { return p.name == name; });
-  return it == parameters_.end() ? nullptr : &*it;
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : it->second;
 }
 
 Index ParameterRegistry::total_size() const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "prenorm/tensor/buffer.h"
@@ -56,6 +57,7 @@ class ParameterRegistry {
   std::size_t total() const;
 
   std::deque<Parameter> parameters_;  // deque: a layer keeps a Parameter& for life
+  std::unordered_map<std::string_view, const Parameter*> by_name_;
   Buffer values_, grads_;
 };
 

@@ -69,6 +69,7 @@ StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index
     step(number++);
     times.seconds.push_back(seconds_since(start));
   }
+  times.planned_bytes = plan_memory(model, batch, 2 * times.tokens, run.scratch_bytes()).total();
   return times;
 }
 

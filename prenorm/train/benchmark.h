@@ -9,9 +9,10 @@
 namespace prenorm {
 
 struct StepTimes {
-  std::vector<double> seconds;  // of each step, in order; the warm-up steps are not among them
-  double flops = 0.0;           // of a step
-  Index tokens = 0;             // of a step
+  std::vector<double> seconds;    // of each step, in order; the warm-up steps are not among them
+  double flops = 0.0;             // of a step
+  Index tokens = 0;               // of a step
+  std::size_t planned_bytes = 0;  // the peak memory that the plan foresees
 
   double min() const;
   double median() const;

@@ -1,4 +1,5 @@
 #include "prenorm/base/philox.h"
+#include "tests/tolerances.h"
 
 #include <gtest/gtest.h>
 
@@ -67,8 +68,8 @@ TEST(RandomDouble, lies_in_the_unit_interval_with_the_moments_of_a_uniform) {
     sum += u;
     squares += u * u;
   }
-  EXPECT_NEAR(sum / n, 0.5, 5 * std::sqrt(1.0 / 12 / n));
-  EXPECT_NEAR(squares / n, 1.0 / 3, 5 * std::sqrt(4.0 / 45 / n));
+  EXPECT_NEAR(sum / n, 0.5, tolerance::kSigmas * std::sqrt(1.0 / 12 / n));
+  EXPECT_NEAR(squares / n, 1.0 / 3, tolerance::kSigmas * std::sqrt(4.0 / 45 / n));
 }
 
 TEST(RandomDouble, is_made_of_two_words) {

@@ -1,4 +1,5 @@
 #include "prenorm/base/portable_math.h"
+#include "tests/tolerances.h"
 
 #include <gtest/gtest.h>
 
@@ -62,37 +63,37 @@ class LongDouble : public testing::Test {
 };
 
 TEST_F(LongDouble, bounds_exp_by_one_ulp) {
-  EXPECT_LE(worst_ulps(-746, 710, portable_exp, exact_exp), 1.0);
-  EXPECT_LE(worst_ulps(-1, 1, portable_exp, exact_exp), 1.0);
-  EXPECT_LE(worst_ulps(-1e-9, 1e-9, portable_exp, exact_exp), 1.0);
+  EXPECT_LE(worst_ulps(-746, 710, portable_exp, exact_exp), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(-1, 1, portable_exp, exact_exp), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(-1e-9, 1e-9, portable_exp, exact_exp), tolerance::kPortableUlps);
 }
 
 TEST_F(LongDouble, bounds_log_by_one_ulp) {
-  EXPECT_LE(worst_ulps(0.4, 2.5, portable_log, exact_log), 1.0);
-  EXPECT_LE(worst_ulps(1 - 1e-9, 1 + 1e-9, portable_log, exact_log), 1.0);
-  EXPECT_LE(worst_ulps(0, 1e300, portable_log, exact_log), 1.0);
-  EXPECT_LE(worst_ulps(0, 1e-310, portable_log, exact_log), 1.0);
+  EXPECT_LE(worst_ulps(0.4, 2.5, portable_log, exact_log), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(1 - 1e-9, 1 + 1e-9, portable_log, exact_log), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(0, 1e300, portable_log, exact_log), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(0, 1e-310, portable_log, exact_log), tolerance::kPortableUlps);
 }
 
 TEST_F(LongDouble, bounds_log1p_by_three_ulp) {
-  EXPECT_LE(worst_ulps(0, 3, portable_log1p, exact_log1p), 3.0);
-  EXPECT_LE(worst_ulps(0, 1e-14, portable_log1p, exact_log1p), 3.0);
+  EXPECT_LE(worst_ulps(0, 3, portable_log1p, exact_log1p), tolerance::kPortableLog1pUlps);
+  EXPECT_LE(worst_ulps(0, 1e-14, portable_log1p, exact_log1p), tolerance::kPortableLog1pUlps);
 }
 
 TEST_F(LongDouble, bounds_cosine_and_sine_by_one_ulp) {
-  EXPECT_LE(worst_ulps(-4, 4, portable_cos, exact_cos), 1.0);
-  EXPECT_LE(worst_ulps(-1e5, 1e5, portable_cos, exact_cos), 1.0);
-  EXPECT_LE(worst_ulps(-4, 4, portable_sin, exact_sin), 1.0);
-  EXPECT_LE(worst_ulps(-1e5, 1e5, portable_sin, exact_sin), 1.0);
-  EXPECT_LE(worst_ulps(0, 2, portable_cos_pi, exact_cos_pi), 1.0);
-  EXPECT_LE(worst_ulps(0, 1.5, portable_sin_pi, exact_sin_pi), 1.0);
+  EXPECT_LE(worst_ulps(-4, 4, portable_cos, exact_cos), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(-1e5, 1e5, portable_cos, exact_cos), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(-4, 4, portable_sin, exact_sin), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(-1e5, 1e5, portable_sin, exact_sin), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(0, 2, portable_cos_pi, exact_cos_pi), tolerance::kPortableUlps);
+  EXPECT_LE(worst_ulps(0, 1.5, portable_sin_pi, exact_sin_pi), tolerance::kPortableUlps);
 }
 
 TEST_F(LongDouble, bounds_integer_powers_by_one_ulp) {
   for (const std::uint64_t n : {1u, 2u, 3u, 10u, 1000u, 12345u}) {
     const auto power = [n](double b) { return pow_int(b, n); };
     const auto reference = [n](Exact b) { return std::pow(b, static_cast<Exact>(n)); };
-    EXPECT_LE(worst_ulps(0.97, 1.03, power, reference), 1.0) << n;
+    EXPECT_LE(worst_ulps(0.97, 1.03, power, reference), tolerance::kPortableUlps) << n;
   }
 }
 
@@ -165,10 +166,10 @@ TEST(NormalPair, has_the_moments_of_the_normal_distribution) {
     product += a * b;
   }
   const double n = 2.0 * kPairs;
-  EXPECT_NEAR(sum / n, 0.0, 5 / std::sqrt(n));
-  EXPECT_NEAR(square / n, 1.0, 5 * std::sqrt(2 / n));
-  EXPECT_NEAR(fourth / n, 3.0, 5 * std::sqrt(96 / n));
-  EXPECT_NEAR(product / kPairs, 0.0, 5 / std::sqrt(kPairs));
+  EXPECT_NEAR(sum / n, 0.0, tolerance::kSigmas / std::sqrt(n));
+  EXPECT_NEAR(square / n, 1.0, tolerance::kSigmas * std::sqrt(2 / n));
+  EXPECT_NEAR(fourth / n, 3.0, tolerance::kSigmas * std::sqrt(96 / n));
+  EXPECT_NEAR(product / kPairs, 0.0, tolerance::kSigmas / std::sqrt(kPairs));
 }
 
 TEST(NormalPair, is_finite_at_the_ends_of_the_uniform_range) {

@@ -5,6 +5,7 @@
 
 #include "tests/kernels/float_ulp.h"
 #include "tests/kernels/kernel_test_util.h"
+#include "tests/tolerances.h"
 
 namespace prenorm {
 namespace {
@@ -67,7 +68,7 @@ TEST(Activation, forward_is_within_4_ulp_of_every_float) {
       const double ulps = float_ulps(y.at(0, i), exact(act, x.at(0, i)));
       if (ulps > worst) worst = ulps, where = x.at(0, i);
     }
-    EXPECT_LE(worst, act == Activation::kRelu ? 0.0 : 4.0)
+    EXPECT_LE(worst, act == Activation::kRelu ? 0.0 : tolerance::kActivationUlps)
         << activation_name(act) << " at " << where;
   }
 }
@@ -79,7 +80,7 @@ TEST(Activation, keeps_its_digits_in_the_far_negative_tail) {
   for (Activation act : {Activation::kGelu, Activation::kGeluTanh}) {
     activation_forward(run, act, x.view(), y.view());
     for (Index i = 0; i < x.columns; ++i) {
-      ASSERT_LE(float_ulps(y.at(0, i), exact(act, x.at(0, i))), 4.0)
+      ASSERT_LE(float_ulps(y.at(0, i), exact(act, x.at(0, i))), tolerance::kActivationUlps)
           << activation_name(act) << " at " << x.at(0, i);
     }
   }
@@ -94,7 +95,7 @@ TEST(Activation, slope_is_accurate_and_finite_for_every_float) {
     for (Index i = 0; i < x.columns; ++i) {
       const double error = static_cast<double>(
           std::fabs(static_cast<Exact>(dx.at(0, i)) - exact_slope(act, x.at(0, i))));
-      ASSERT_LE(error, 3e-7) << activation_name(act) << " at " << x.at(0, i);
+      ASSERT_LE(error, tolerance::kActivationSlope) << activation_name(act) << " at " << x.at(0, i);
     }
   }
 }
@@ -107,7 +108,8 @@ TEST(Activation, slope_keeps_its_digits_in_the_far_negative_tail) {
   for (Activation act : {Activation::kGelu, Activation::kGeluTanh}) {
     activation_backward(run, act, dy.view(), x.view(), dx.view());
     for (Index i = 0; i < x.columns; ++i) {
-      ASSERT_LE(float_ulps(dx.at(0, i), exact_slope(act, x.at(0, i))), 16.0)
+      ASSERT_LE(float_ulps(dx.at(0, i), exact_slope(act, x.at(0, i))),
+                tolerance::kActivationSlopeTailUlps)
           << activation_name(act) << " at " << x.at(0, i);
     }
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/kernels/kernel_test_util.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -128,8 +129,6 @@ double distance(const TestMatrix& got, const std::vector<double>& exact) {
   return std::sqrt(difference / (norm + 1e-300));
 }
 
-constexpr double kRelative = 1e-6;
-
 TEST(Attention, forward_and_backward_agree_with_the_formula_in_double) {
   for (const Case& c : kCases) {
     SCOPED_TRACE("T " + std::to_string(c.time) + " D " + std::to_string(c.head_width));
@@ -138,9 +137,9 @@ TEST(Attention, forward_and_backward_agree_with_the_formula_in_double) {
     const TestMatrix dout = TestMatrix::random(rows, width, 2);
     const Exact want = exact(c, qkv, dout);
     const Result got = run_both(Runtime(), c, qkv, dout);
-    EXPECT_LT(distance(got.out, want.out), kRelative);
+    EXPECT_LT(distance(got.out, want.out), tolerance::kFloatNorm);
     if (c.time > 1) {
-      EXPECT_LT(distance(got.dqkv, want.dqkv), kRelative);
+      EXPECT_LT(distance(got.dqkv, want.dqkv), tolerance::kFloatNorm);
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "tests/kernels/float_ulp.h"
 #include "tests/kernels/kernel_test_util.h"
+#include "tests/tolerances.h"
 
 namespace prenorm {
 namespace {
@@ -79,7 +80,7 @@ TEST(Softmax, is_within_8_ulp_at_50257_classes) {
       for (Index v = 0; v < x.columns; ++v) {
         worst = std::max(worst, float_ulps(y.at(n, v), p[static_cast<std::size_t>(v)]));
       }
-      EXPECT_LE(worst, 8.0) << "logits up to " << size;
+      EXPECT_LE(worst, tolerance::kSoftmaxUlps) << "logits up to " << size;
     }
   }
 }
@@ -92,7 +93,8 @@ TEST(Softmax, is_accurate_far_from_zero) {
     kernels::softmax(run, x.view(), y.view());
     const std::vector<Exact> p = exact_softmax(x, 0);
     for (Index v = 0; v < x.columns; ++v) {
-      EXPECT_LE(float_ulps(y.at(0, v), p[static_cast<std::size_t>(v)]), 8.0) << offset;
+      EXPECT_LE(float_ulps(y.at(0, v), p[static_cast<std::size_t>(v)]), tolerance::kSoftmaxUlps)
+          << offset;
     }
   }
 }
@@ -145,7 +147,9 @@ TEST(CrossEntropy, gradient_is_softmax_minus_one_hot) {
         Exact wanted = p[static_cast<std::size_t>(v)];
         if (v == target) wanted = -(std::accumulate(p.begin(), p.end(), Exact{0}) - wanted);
         if (std::fabs(wanted) < 1e-18L) wanted = 0;  // rounding of the reference's own difference
-        EXPECT_LE(float_ulps(gradient.at(n, v), scale * wanted), 4.0) << classes << " " << v;
+        EXPECT_LE(float_ulps(gradient.at(n, v), scale * wanted),
+                  tolerance::kCrossEntropyGradientUlps)
+            << classes << " " << v;
       }
       EXPECT_EQ(gradient.data[static_cast<std::size_t>(n * x.stride + classes)],
                 x.data[static_cast<std::size_t>(n * x.stride + classes)])

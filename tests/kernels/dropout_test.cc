@@ -8,6 +8,7 @@
 
 #include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -62,8 +63,8 @@ TEST(Dropout, drops_the_asked_share_and_keeps_the_mean) {
       }
     }
     const double deviation = std::sqrt(1e6 * p * (1 - p));
-    EXPECT_NEAR(dropped, 1e6 * p, 5 * deviation);
-    EXPECT_NEAR(sum, 1e6, 5 * deviation / (1 - p));
+    EXPECT_NEAR(dropped, 1e6 * p, tolerance::kSigmas * deviation);
+    EXPECT_NEAR(sum, 1e6, tolerance::kSigmas * deviation / (1 - p));
   }
 }
 

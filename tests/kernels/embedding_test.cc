@@ -6,6 +6,7 @@
 
 #include "tests/kernels/kernel_test_util.h"
 #include "tests/kernels/rows_testing.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -88,7 +89,7 @@ TEST(Embedding, backward_is_the_adjoint_of_forward) {
   };
   // The map is linear, so the parameters themselves are the direction.
   const double forward = dot(dy, y), backward = dot(dtoken, token) + dot(dposition, position);
-  EXPECT_NEAR(forward, backward, 1e-6 * std::sqrt(dot(dy, dy) * dot(y, y)));
+  EXPECT_NEAR(forward, backward, tolerance::kAdjointFloat * std::sqrt(dot(dy, dy) * dot(y, y)));
 }
 
 TEST(Embedding, gives_the_same_bits_on_every_isa_and_thread_count) {

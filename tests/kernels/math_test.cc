@@ -45,6 +45,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "tests/kernels/float_ulp.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -88,23 +89,24 @@ constexpr std::uint64_t kStride = 2003;
 
 TEST(VectorMath, exp_is_within_one_ulp_of_every_float) {
   const Worst w = worst(math_target(best_isa()).exp, exact_exp, kStride);
-  EXPECT_LE(w.ulps, 1.0) << "at " << w.x;
+  EXPECT_LE(w.ulps, tolerance::kExpUlps) << "at " << w.x;
 }
 
 TEST(VectorMath, tanh_is_within_two_ulp_of_every_float) {
   const Worst w = worst(math_target(best_isa()).tanh, exact_tanh, kStride);
-  EXPECT_LE(w.ulps, 2.0) << "at " << w.x;
+  EXPECT_LE(w.ulps, tolerance::kTanhUlps) << "at " << w.x;
 }
 
 TEST(VectorMath, erf_is_within_two_ulp_of_every_float) {
   const Worst w = worst(math_target(best_isa()).erf, exact_erf, kStride);
-  EXPECT_LE(w.ulps, 2.0) << "at " << w.x;
+  EXPECT_LE(w.ulps, tolerance::kErfUlps) << "at " << w.x;
 }
 
 TEST(VectorMath, exp_rounds_denormal_results_once) {
   const auto exp = math_target(best_isa()).exp;
   for (float x = -104.5f; x < -87.0f; x += 0.0137f) {
-    EXPECT_LE(float_ulps(at(exp, x), std::exp(static_cast<long double>(x))), 1.0) << x;
+    EXPECT_LE(float_ulps(at(exp, x), std::exp(static_cast<long double>(x))), tolerance::kExpUlps)
+        << x;
   }
 }
 

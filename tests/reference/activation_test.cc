@@ -1,4 +1,5 @@
 #include "prenorm/reference/activation.h"
+#include "tests/tolerances.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +15,12 @@ TEST(Activation, the_formulas_as_they_are_written) {
   for (double x = -4.0; x <= 4.0; x += 0.125) {
     const double u = std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
     EXPECT_EQ(activate(Activation::kRelu, x), std::max(x, 0.0));
-    EXPECT_NEAR(activate(Activation::kGelu, x), x * (1 + std::erf(x / std::sqrt(2.0))) / 2, 1e-15);
-    EXPECT_NEAR(activate(Activation::kGeluTanh, x), x * (1 + std::tanh(u)) / 2, 1e-15);
-    EXPECT_NEAR(activate(Activation::kGeluQuick, x), x / (1 + std::exp(-1.702 * x)), 1e-15);
+    EXPECT_NEAR(activate(Activation::kGelu, x), x * (1 + std::erf(x / std::sqrt(2.0))) / 2,
+                tolerance::kDoubleFormula);
+    EXPECT_NEAR(activate(Activation::kGeluTanh, x), x * (1 + std::tanh(u)) / 2,
+                tolerance::kDoubleFormula);
+    EXPECT_NEAR(activate(Activation::kGeluQuick, x), x / (1 + std::exp(-1.702 * x)),
+                tolerance::kDoubleFormula);
   }
 }
 

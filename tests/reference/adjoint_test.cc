@@ -6,6 +6,7 @@
 
 #include "prenorm/reference/gpt.h"
 #include "tests/reference/values.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::reference {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 using Tensors = std::vector<Tensor<double>>;
 using DualTensors = std::vector<Tensor<Dual<double>>>;
 
-constexpr double kProved = 1e-12;
-constexpr double kBroken = 1e-6;  // what even a float kernel's proof must tell from rounding
+constexpr double kProved = tolerance::kAdjointDouble;
+constexpr double kBroken = tolerance::kPlantedBug;
 
 // The adjoint identity for one random direction and cotangent.
 template <typename F>
@@ -214,7 +215,7 @@ TEST(Adjoint, a_float_backward_pass_is_proved_to_float_precision) {
   };
   const auto d = gpt_backward(cast<float>(dy), tokens, cast<float>(p), tiny_options());
   const double error = adjoint_error(f, flattened(p), dy, flattened(cast<double>(d)));
-  EXPECT_LE(error, 1e-6);
+  EXPECT_LE(error, tolerance::kAdjointFloat);
   EXPECT_GT(error, 0.0);
 }
 

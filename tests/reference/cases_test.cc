@@ -6,11 +6,12 @@
 #include "prenorm/reference/gpt.h"
 #include "tests/reference/cases.h"
 #include "tests/reference/values.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::reference {
 namespace {
 
-constexpr double kTolerance = 1e-9;
+constexpr double kTolerance = tolerance::kRecordedDouble;
 
 class Cases : public testing::Test {
  protected:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/reference/values.h"
+#include "tests/tolerances.h"
 
 namespace prenorm::reference {
 namespace {
@@ -14,10 +15,11 @@ TEST(CrossEntropy, equal_logits_cost_the_log_of_the_number_of_classes) {
 
 TEST(CrossEntropy, two_classes_by_hand) {
   const Tensor<double> logits({1, 2}, {0.0, std::log(3.0)});  // probabilities 1/4, 3/4
-  EXPECT_NEAR(cross_entropy(logits, Tokens({1}, {1}))[0], std::log(4.0 / 3.0), 1e-15);
+  EXPECT_NEAR(cross_entropy(logits, Tokens({1}, {1}))[0], std::log(4.0 / 3.0),
+              tolerance::kDoubleFormula);
   const Tensor<double> d = cross_entropy_backward(logits, Tokens({1}, {1}), 2.0);
-  EXPECT_NEAR(d[0], 0.5, 1e-15);
-  EXPECT_NEAR(d[1], -0.5, 1e-15);
+  EXPECT_NEAR(d[0], 0.5, tolerance::kDoubleFormula);
+  EXPECT_NEAR(d[1], -0.5, tolerance::kDoubleFormula);
 }
 
 TEST(CrossEntropy, an_ignored_target_has_no_loss_and_no_gradient) {

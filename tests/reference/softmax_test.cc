@@ -1,4 +1,5 @@
 #include "prenorm/reference/softmax.h"
+#include "tests/tolerances.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +9,8 @@ namespace {
 TEST(Softmax, is_the_same_for_shifted_scores) {
   const Tensor<double> x({1, 3}, {1.0, 2.0, 3.0}), far({1, 3}, {1001.0, 1002.0, 1003.0});
   EXPECT_EQ(softmax(x), softmax(far));
-  EXPECT_NEAR(softmax(x)[2], 1.0 / (1.0 + std::exp(-1.0) + std::exp(-2.0)), 1e-15);
+  EXPECT_NEAR(softmax(x)[2], 1.0 / (1.0 + std::exp(-1.0) + std::exp(-2.0)),
+              tolerance::kDoubleFormula);
 }
 
 TEST(Softmax, what_is_not_seen_has_no_share_even_if_it_is_not_a_number) {

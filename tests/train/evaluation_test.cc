@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/tolerances.h"
 #include "tests/train/small_run.h"
 
 namespace prenorm {
@@ -45,7 +46,7 @@ TEST_F(Evaluation, every_token_weighs_the_same_in_full_short_and_last_batches) {
   for (Index w = 0; w < 11; ++w) sum += window(text, 8 * w, 8);
   sum += window(text, 88, 3);
   for (const Index batch : {1, 2, 3, 4}) {
-    EXPECT_NEAR(*mean(text, 8, batch), sum / 91, 1e-12) << "batch " << batch;
+    EXPECT_NEAR(*mean(text, 8, batch), sum / 91, tolerance::kDoubleSum) << "batch " << batch;
   }
 }
 
@@ -53,14 +54,14 @@ TEST_F(Evaluation, some_windows_are_spread_evenly_and_always_the_same) {
   const std::vector<TokenId> text = small_text(10 * 8 + 1);
   const double expected =
       (window(text, 0, 8) + window(text, 24, 8) + window(text, 48, 8)) / 24;  // 0, 3 and 6 of 10
-  EXPECT_NEAR(*mean(text, 8, 4, 3), expected, 1e-12);
+  EXPECT_NEAR(*mean(text, 8, 4, 3), expected, tolerance::kDoubleSum);
   EXPECT_EQ(*mean(text, 8, 4, 10), *mean(text, 8, 4));
   EXPECT_EQ(*mean(text, 8, 4, 99), *mean(text, 8, 4));
 }
 
 TEST_F(Evaluation, a_text_shorter_than_a_window_is_one_short_window) {
   const std::vector<TokenId> text = small_text(4);
-  EXPECT_NEAR(*mean(text, 8, 4), window(text, 0, 3) / 3, 1e-12);
+  EXPECT_NEAR(*mean(text, 8, 4), window(text, 0, 3) / 3, tolerance::kDoubleSum);
 }
 
 TEST_F(Evaluation, without_a_token_to_predict_there_is_no_loss) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/tolerances.h"
 #include "tests/train/small_run.h"
 
 namespace prenorm {
@@ -98,7 +99,7 @@ TEST(Plan, the_planned_memory_is_within_a_tenth_of_the_measured_peak) {
   for (const auto& [config, batch] : {std::pair{config_of(4, 4, 128, 64, 65), Index{12}},
                                       {config_of(4, 8, 256, 256, 5000), Index{8}}}) {
     const auto [planned, measured] = peak_memory(config, batch);
-    EXPECT_NEAR(planned / measured, 1.0, 0.1)
+    EXPECT_NEAR(planned / measured, 1.0, tolerance::kPlannedMemory)
         << planned / 1e6 << " MB planned, " << measured / 1e6 << " MB measured";
   }
 }
