@@ -1,5 +1,5 @@
-// prenorm addition: writes addition problems to train on, and grades a model on sums that it has
-// never seen.
+#include "prenorm/cli/addition.h"
+
 #include <algorithm>
 
 #include "prenorm/base/error.h"
@@ -9,7 +9,6 @@
 #include "prenorm/cli/addition_problems.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
-#include "prenorm/cli/verbs.h"
 #include "prenorm/generate/generator.h"
 
 namespace prenorm::cli {

@@ -1,11 +1,11 @@
-// The command line of one verb. CLI11 takes the words apart; what they mean is the table's.
+#include "prenorm/cli/arguments.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/message.h"
-#include "prenorm/cli/option_reader.h"
 #include "prenorm/cli/suggest.h"
 
 namespace prenorm::cli {

@@ -1,4 +1,5 @@
-// prenorm bench: what this machine can do, and how close a training step comes.
+#include "prenorm/cli/bench.h"
+
 #include <sys/resource.h>
 
 #include <array>
@@ -7,7 +8,6 @@
 #include "prenorm/base/json.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
-#include "prenorm/cli/verbs.h"
 #include "prenorm/kernels/limits.h"
 #include "prenorm/kernels/matmul_benchmark.h"
 #include "prenorm/train/benchmark.h"

@@ -1,4 +1,5 @@
-// The TOML file of --config.
+#include "prenorm/cli/config_file.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/message.h"
-#include "prenorm/cli/option_reader.h"
 #include "prenorm/cli/suggest.h"
 #include "prenorm/formats/toml.h"
 

@@ -1,11 +1,11 @@
-// prenorm eval: how well a model predicts a text.
+#include "prenorm/cli/eval.h"
+
 #include <cmath>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
-#include "prenorm/cli/verbs.h"
 #include "prenorm/text/corpus.h"
 #include "prenorm/train/evaluation.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace prenorm::cli {
 
@@ -14,9 +15,12 @@ std::string grouped(Index value) {
   return (value < 0 ? "-" : "") + digits;
 }
 
-std::string short_count(double value) {
+namespace {
+
+// The number and its unit, "8.1" and "k".
+std::pair<std::string, std::string> scaled(double value) {
   constexpr std::array<const char*, 6> kUnits = {"", "k", "M", "G", "T", "P"};
-  if (!(value >= 1000.0)) return fmt::format("{:.0f}", value);
+  if (!(value >= 1000.0)) return {fmt::format("{:.0f}", value), ""};
   std::size_t unit = 0;
   // 0.80M reads better than 800k where millions are meant.
   while (value >= 500e3 || (unit == 0 && value >= 1000.0) || (unit > 0 && value >= 500.0)) {
@@ -25,7 +29,19 @@ std::string short_count(double value) {
     ++unit;
   }
   const int decimals = value < 1.0 ? 2 : value < 100.0 ? 1 : 0;
-  return fmt::format("{:.{}f}{}", value, decimals, kUnits[unit]);
+  return {fmt::format("{:.{}f}", value, decimals), kUnits[unit]};
+}
+
+}  // namespace
+
+std::string short_count(double value) {
+  const auto [number, unit] = scaled(value);
+  return number + unit;
+}
+
+std::string flops_text(double value) {
+  const auto [number, unit] = scaled(value);
+  return number + " " + unit + "FLOP";
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -1,5 +1,4 @@
-// prenorm generate: continues a text with a model.
-#include "prenorm/generate/generator.h"
+#include "prenorm/cli/generate.h"
 
 #include <utility>
 
@@ -9,7 +8,7 @@
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/interrupt.h"
-#include "prenorm/cli/verbs.h"
+#include "prenorm/generate/generator.h"
 #include "prenorm/generate/stop_strings.h"
 #include "prenorm/text/stream_decoder.h"
 
@@ -165,9 +164,13 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
       last_shown = piece;
     };
     if (sample > 0) show("---------------\n");
-    if (display_prompt_) show(to_valid_utf8(prompt));
+    bool prompt_shown = !display_prompt_;
+    const auto show_prompt = [&] {
+      if (!std::exchange(prompt_shown, true)) show(to_valid_utf8(prompt));
+    };
     GenerateCallbacks callbacks;
     callbacks.on_token = [&](const NewToken& token) {
+      show_prompt();
       if (!token.eos) show(text.feed(token.id));
       return !text.stopped() && !interrupt.requested();
     };
@@ -181,6 +184,7 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
     };
     const GenerateRequest request{ids, {seed_, 0, static_cast<std::uint32_t>(sample)}};
     const auto generations = generate(run, *loaded.model, {&request, 1}, options_, callbacks);
+    show_prompt();  // where there was no token
     show(text.finish());
     if (plain && last_shown.back() != '\n') show("\n");
     if (!plain && !interrupt.requested()) print_json(loaded, generations.front(), streams);

@@ -8,7 +8,7 @@
 
 #include "prenorm/kernels/isa.h"
 
-#ifndef PRENORM_VERSION
+#ifndef PRENORM_VERSION  // set by the build
 #define PRENORM_VERSION "0.1.0"
 #endif
 

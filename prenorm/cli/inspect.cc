@@ -1,16 +1,16 @@
-// prenorm inspect: what a model folder or a safetensors file holds.
-#include "prenorm/study/inspect.h"
+#include "prenorm/cli/inspect.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
-#include "prenorm/cli/verbs.h"
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/config_json.h"
+#include "prenorm/study/inspect.h"
 #include "prenorm/train/state.h"
 
 namespace prenorm::cli {
@@ -78,7 +78,7 @@ void print_tensors(const Inspection& found, Output& out) {
               grouped(tensor.elements));
     if (tensor.has_statistics) {
       out.print("  {:>10.3g}  {:>10.3g}  {:>10.3g}", tensor.mean, tensor.deviation,
-                std::max(-tensor.minimum, tensor.maximum));
+                std::max(std::abs(tensor.minimum), std::abs(tensor.maximum)));
     }
     if (tensor.nans + tensor.infinities > 0) {
       out.print("  {} NaN, {} infinite", grouped(tensor.nans), grouped(tensor.infinities));
@@ -108,9 +108,9 @@ void Inspect::print(const Inspection& found, Output& out) const {
       "memory      {} of weights, {} of keys and values for a full context, {} of activations\n",
       bytes_text(found.cost->weight_bytes), bytes_text(found.cost->cache_bytes),
       bytes_text(found.cost->workspace_bytes));
-  out.print("arithmetic  {}FLOP for a full context, {}FLOP a token\n",
-            short_count(found.cost->forward_flops) + " ",
-            short_count(found.cost->forward_flops / static_cast<double>(config.block_size)) + " ");
+  out.print("arithmetic  {} for a full context, {} a token\n",
+            flops_text(found.cost->forward_flops),
+            flops_text(found.cost->forward_flops / static_cast<double>(config.block_size)));
 }
 
 Json Inspect::to_json(const Inspection& found) const {

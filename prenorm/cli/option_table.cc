@@ -26,8 +26,7 @@ Option& OptionTable::add(std::string name, ValueType type, std::string value_nam
 std::string OptionTable::describe(const IntegerRange& range) {
   constexpr IntegerRange kAll;
   const bool below = range.min != kAll.min;
-  // A limit of two thousand million or more is there to keep sizes sane, not to be read.
-  const bool above = range.max < std::numeric_limits<std::int32_t>::max();
+  const bool above = range.max != kAll.max;
   if (below && above) return fmt::format("a whole number from {} to {}", range.min, range.max);
   if (below) return fmt::format("a whole number of at least {}", range.min);
   if (above) return fmt::format("a whole number of at most {}", range.max);

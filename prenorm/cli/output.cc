@@ -54,7 +54,7 @@ void StatusLine::show(std::string_view line) {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   // A line that wraps cannot be rewritten: cut it to the terminal.
-  const std::size_t columns = known ? static_cast<std::size_t>(size.ws_col - 1) : 79;
+  const std::size_t columns = known ? static_cast<std::size_t>(size.ws_col - 1) : line.size();
   log_.write("\r" + std::string(prefix_of_characters(line, columns)) + "\033[K");
   log_.flush();
   open_ = true;

@@ -1,5 +1,6 @@
 #include "prenorm/cli/program.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -57,7 +58,10 @@ int dispatch(std::vector<std::string> arguments, std::vector<Variable> environme
     return run_verb(find_verb(invocation.arguments.front()), {{"--help"}, {}}, streams);
   }
   if (first.starts_with("-")) {
-    throw ConfigError(printable(first) + ": expected a verb first, found " + in_quotes(first));
+    const std::vector<std::string> known = {"help", "version"};
+    const std::size_t dashes = std::min(first.find_first_not_of('-'), first.size());
+    throw ConfigError(printable(first) + ": expected a verb first, found " + in_quotes(first) +
+                      did_you_mean(first.substr(dashes), known, "--"));
   }
   return run_verb(find_verb(first), invocation, streams);
 }

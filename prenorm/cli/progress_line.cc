@@ -24,14 +24,13 @@ std::string progress_line(const Progress& progress) {
 std::string plan_lines(const TrainingPlan& plan, const GptConfig& config, Index steps) {
   return fmt::format(
       "model   {} parameters: {} layers, {} heads, width {}, context {}, vocabulary {}\n"
-      "step    {} tokens, {}FLOP, {:.3g} ms\n"
+      "step    {} tokens, {}, {:.3g} ms\n"
       "memory  {} at the peak\n"
       "time    {} for {} steps\n",
       short_count(static_cast<double>(plan.parameters)), config.n_layer, config.n_head,
       config.n_embd, config.block_size, grouped(config.vocab_size), grouped(plan.tokens_per_step),
-      short_count(plan.flops_per_step) + " ", plan.seconds_per_step * 1e3,
-      bytes_text(plan.memory.total()),
-      duration_text(plan.seconds_per_step * static_cast<double>(steps)), grouped(steps));
+      flops_text(plan.flops_per_step), plan.seconds_per_step * 1e3, bytes_text(plan.memory.total()),
+      duration_text(plan.seconds), grouped(steps));
 }
 
 }  // namespace prenorm::cli

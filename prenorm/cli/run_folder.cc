@@ -21,7 +21,7 @@ bool RunFolder::holds_run() const {
 
 bool RunFolder::holds_state() const { return has_training_state(path_); }
 
-void RunFolder::prepare(bool resume, bool replace) const {
+void RunFolder::check(bool resume, bool replace) const {
   if (resume && replace) throw ConfigError("--force: expected --resume or --force, found both");
   if (path_.empty()) throw ConfigError("--out-dir: expected a folder's name, found ''");
   if (holds_run() && !resume && !replace) {
@@ -29,6 +29,9 @@ void RunFolder::prepare(bool resume, bool replace) const {
                       printable(path_.string()) +
                       "'; --resume goes on with it, --force replaces it");
   }
+}
+
+void RunFolder::prepare(bool replace) const {
   ensure_directory(path_);
   if (replace) {
     std::error_code ignored;

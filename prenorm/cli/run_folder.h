@@ -20,10 +20,11 @@ class RunFolder {
   bool holds_run() const;
   bool holds_state() const;
 
+  // Throws ConfigError where a run is there and is neither to be resumed nor replaced.
+  void check(bool resume, bool replace) const;
   // Makes the folder. With `replace`, a state that is there is removed, so that nothing goes on
-  // with it. Throws ConfigError where a run is there and is neither to be resumed nor replaced;
-  // IoError where nothing can be written.
-  void prepare(bool resume, bool replace) const;
+  // with it. Throws IoError where nothing can be written.
+  void prepare(bool replace) const;
 
   // What the report says beside the run's own numbers.
   struct Notes {

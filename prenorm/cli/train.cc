@@ -1,4 +1,5 @@
-// prenorm train: trains a model on text, or goes on with a run.
+#include "prenorm/cli/train.h"
+
 #include <chrono>
 #include <optional>
 
@@ -11,7 +12,6 @@
 #include "prenorm/cli/progress_line.h"
 #include "prenorm/cli/run_folder.h"
 #include "prenorm/cli/train_flags.h"
-#include "prenorm/cli/verbs.h"
 #include "prenorm/generate/generator.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
@@ -56,14 +56,15 @@ class Train : public Verb {
 int Train::run(const OptionTable& table, const Streams& streams) {
   flags_.finish(table);
   if (flags_.data.empty()) throw ConfigError("--data: expected a text file, found none");
+  const Runtime run(flags_.common.runtime());
   const RunFolder folder(flags_.out_dir);
-  folder.prepare(flags_.resume, flags_.force);
+  folder.check(flags_.resume, flags_.force);
   const bool resuming = flags_.resume && folder.holds_state();
   if (resuming) take_over(table, folder.path());
 
   Material material = read_material(table, resuming, streams);
+  folder.prepare(flags_.force);
   if (!resuming) flags_.model.vocab_size = material.tokenizer->vocab_size();
-  const Runtime run(flags_.common.runtime());
   std::unique_ptr<Gpt> model;
   if (resuming) {
     model = load_pretrained(folder.path(), Gpt::Mode::kTraining);
@@ -132,7 +133,10 @@ Material Train::read_material(const OptionTable& table, bool resuming,
 void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, Index steps_done,
                       const Streams& streams) const {
   const Index steps = std::max<Index>(0, flags_.train.max_iters - steps_done);
-  const TrainingPlan plan = plan_training(run, model, material.data(), flags_.train);
+  TrainingPlan plan = plan_training(run, model, material.data(), flags_.train);
+  if (steps_done > 0) {
+    plan.seconds *= static_cast<double>(steps) / static_cast<double>(flags_.train.max_iters);
+  }
   streams.log.print("data    {} bytes as {} tokens: {} to train on, {} held out\n",
                     grouped(static_cast<Index>(material.bytes)), material.tokenizer->kind(),
                     grouped(static_cast<Index>(material.corpus.train.size())),

@@ -37,7 +37,11 @@ class Batch {
       if (!options_.slide && length() > context_) break;
       advance(made == 0);
       for (std::size_t r = 0; r < rows_.size(); ++r) {
-        if (rows_[r].active) choose(r, made);
+        if (rows_[r].active) {
+          choose(r, made);
+        } else {
+          rows_[r].tokens.push_back(0);  // keeps step with the others; nobody looks
+        }
       }
     }
     for (Row& row : rows_) results[row.index] = std::move(row.result);

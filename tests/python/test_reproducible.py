@@ -1,6 +1,7 @@
 """The same bytes come out of training for any number of threads, in one go or resumed."""
 
 import hashlib
+import subprocess
 
 import pytest
 
@@ -30,3 +31,24 @@ def test_training_gives_the_same_bytes_for_any_number_of_threads(
 def test_another_seed_gives_other_bytes(prenorm, text_file, tmp_path, one_thread):
     folder = tmp_path / "run"
     assert train(prenorm, text_file, folder, "--max-iters", 50, "--seed", 6) != one_thread
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "neon"])
+def test_training_gives_the_same_bytes_on_every_instruction_set(
+    prenorm, text_file, tmp_path, one_thread, isa
+):
+    probe = subprocess.run(
+        [prenorm.path, "train", text_file, "--out-dir", tmp_path / "probe", "--max-iters", "1",
+         "--isa", isa], capture_output=True, check=False)
+    if b"isa: expected" in probe.stderr:
+        pytest.skip(f"this machine does not run {isa}")
+    folder = tmp_path / "run"
+    assert train(prenorm, text_file, folder, "--max-iters", 50, "--isa", isa) == one_thread
+
+
+def test_a_run_that_is_resumed_gives_the_same_bytes(prenorm, text_file, tmp_path, one_thread):
+    """Cut at step 20 by a smaller --max-iters, with the schedule of the whole run."""
+    folder = tmp_path / "run"
+    schedule = ("--lr-decay-iters", 50, "--warmup-iters", 2)
+    train(prenorm, text_file, folder, "--max-iters", 20, *schedule)
+    assert train(prenorm, text_file, folder, "--max-iters", 50, "--resume", *schedule) == one_thread

@@ -1,6 +1,13 @@
-#include "prenorm/cli/verbs.h"
+#include "prenorm/cli/verb.h"
 
 #include <array>
+
+#include "prenorm/cli/addition.h"
+#include "prenorm/cli/bench.h"
+#include "prenorm/cli/eval.h"
+#include "prenorm/cli/generate.h"
+#include "prenorm/cli/inspect.h"
+#include "prenorm/cli/train.h"
 
 namespace prenorm::cli {
 

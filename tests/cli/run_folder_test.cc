@@ -1,0 +1,56 @@
+#include "prenorm/cli/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
+
+namespace prenorm::cli {
+namespace {
+
+class RunFolderTest : public testing::Test {
+ protected:
+  RunFolderTest() : path_(std::filesystem::path(testing::TempDir()) / "prenorm-run-folder") {
+    std::filesystem::remove_all(path_);
+  }
+  ~RunFolderTest() override { std::filesystem::remove_all(path_); }
+  void put(const std::string& name) const {
+    ensure_directory(path_);
+    write_file_durably(path_ / name, "{}");
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(RunFolderTest, a_new_or_foreign_folder_is_made_ready) {
+  RunFolder(path_ / "a" / "b").prepare(false);
+  EXPECT_TRUE(std::filesystem::is_directory(path_ / "a" / "b"));
+  put("notes.txt");
+  EXPECT_NO_THROW(RunFolder(path_).check(false, false));
+}
+
+TEST_F(RunFolderTest, any_file_of_a_run_keeps_another_run_out) {
+  for (const char* name : {"config.json", "model.safetensors", "training_state.json"}) {
+    std::filesystem::remove_all(path_);
+    put(name);
+    EXPECT_THROW(RunFolder(path_).check(false, false), ConfigError) << name;
+    EXPECT_NO_THROW(RunFolder(path_).check(true, false)) << name;
+    EXPECT_NO_THROW(RunFolder(path_).check(false, true)) << name;
+  }
+}
+
+TEST_F(RunFolderTest, replacing_leaves_no_state_to_go_on_with_and_keeps_the_model_for_now) {
+  put("training_state.json");
+  put("model.safetensors");
+  RunFolder(path_).prepare(true);
+  EXPECT_FALSE(std::filesystem::exists(path_ / "training_state.json"));
+  EXPECT_TRUE(std::filesystem::exists(path_ / "model.safetensors"));
+}
+
+TEST_F(RunFolderTest, resuming_and_replacing_exclude_each_other) {
+  EXPECT_THROW(RunFolder(path_).check(true, true), ConfigError);
+  EXPECT_THROW(RunFolder("").check(false, false), ConfigError);
+}
+
+}  // namespace
+}  // namespace prenorm::cli

@@ -1,0 +1,65 @@
+#include "prenorm/cli/train_flags.h"
+
+#include <gtest/gtest.h>
+
+#include "prenorm/base/error.h"
+#include "prenorm/cli/option_reader.h"
+
+namespace prenorm::cli {
+namespace {
+
+// Flags as a command line gives them.
+struct Read {
+  explicit Read(std::vector<std::string> arguments) {
+    flags.declare(table);
+    read_options(table, {std::move(arguments), {}}, "train", {});
+    flags.finish(table);
+  }
+  OptionTable table;
+  TrainFlags flags;
+};
+
+TEST(TrainFlags, defaults_depend_on_the_options_they_follow) {
+  const Read read({"--max-iters", "400", "--learning-rate", "0.01"});
+  EXPECT_EQ(read.flags.train.min_learning_rate(), 0.001);
+  EXPECT_EQ(read.flags.train.warmup_steps(), 20);
+  EXPECT_EQ(read.flags.train.decay_steps(), 400);
+}
+
+TEST(TrainFlags, names_become_the_librarys_values) {
+  const Read read({"--norm", "post", "--activation", "relu", "--lr-schedule", "linear", "--min-lr",
+                   "0", "--warmup-iters", "3", "--no-tie", "--bias"});
+  EXPECT_EQ(read.flags.model.norm, NormPlacement::kPost);
+  EXPECT_EQ(read.flags.model.activation, Activation::kRelu);
+  EXPECT_EQ(read.flags.train.lr_schedule, LrSchedule::kLinear);
+  EXPECT_EQ(read.flags.train.min_learning_rate(), 0.0);
+  EXPECT_EQ(read.flags.train.warmup_steps(), 3);
+  EXPECT_FALSE(read.flags.model.tie_word_embeddings);
+  EXPECT_TRUE(read.flags.model.bias);
+}
+
+TEST(TrainFlags, what_makes_no_sense_together_is_refused) {
+  EXPECT_THROW(Read({"--n-head", "3"}), ConfigError);
+}
+
+TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
+  Read read({"--max-iters", "900", "--norm", "post"});
+  GptConfig model = read.flags.model;
+  model.norm = NormPlacement::kPre;
+  model.n_layer = 7;
+  TrainOptions train;
+  train.max_iters = 100;
+  train.seed = 99;
+  train.lr_schedule = LrSchedule::kConstant;
+  train.min_lr = 0.0005;
+  read.flags.rebase(read.table, model, train);
+  EXPECT_EQ(read.flags.model.n_layer, 7);
+  EXPECT_EQ(read.flags.model.norm, NormPlacement::kPost);
+  EXPECT_EQ(read.flags.train.max_iters, 900);
+  EXPECT_EQ(read.flags.train.seed, 99u);
+  EXPECT_EQ(read.flags.train.lr_schedule, LrSchedule::kConstant);
+  EXPECT_EQ(read.flags.train.min_learning_rate(), 0.0005);
+}
+
+}  // namespace
+}  // namespace prenorm::cli
