@@ -42,7 +42,7 @@ prepare_tools "${BUILD_PACKAGES[@]}"
 build=build/quickstart
 say "Building the program"
 configure "$build" -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release \
-  -D PRENORM_BUILD_TESTS=OFF -D PRENORM_BUILD_BENCH=OFF
+  -D PRENORM_BUILD_TESTS=OFF
 # NINJA_STATUS: on a terminal one line that counts; elsewhere only what goes wrong.
 if [[ -t 1 ]]; then
   "$CMAKE" --build "$build" --parallel "$(compile_jobs)" --target prenorm_program ||

@@ -34,7 +34,7 @@ install(FILES "${PROJECT_BINARY_DIR}/prenormConfig.cmake"
         DESTINATION "${PRENORM_PACKAGE_DIR}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-if(TARGET prenorm_program)
+if(PRENORM_BUILD_PROGRAM)
   # A shared library is found beside the program wherever the prefix is moved to.
   if(PRENORM_TYPE STREQUAL "SHARED_LIBRARY")
     file(RELATIVE_PATH lib_from_bin "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")

@@ -32,8 +32,8 @@ target_link_libraries(prenorm PUBLIC Threads::Threads
 set_target_properties(prenorm PROPERTIES VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR} POSITION_INDEPENDENT_CODE ON)
 
-file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/cli/*.cc")
-if(cli_sources AND (PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS))
+if(PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS)
+  file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/cli/*.cc")
   list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
   # A library of its own, so that the tests reach the parts of the command line.
   add_library(prenorm_cli STATIC EXCLUDE_FROM_ALL ${cli_sources})
@@ -42,7 +42,7 @@ if(cli_sources AND (PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS))
                                tomlplusplus::tomlplusplus)
   target_compile_definitions(prenorm_cli PRIVATE PRENORM_VERSION="${PROJECT_VERSION}")
 endif()
-if(PRENORM_BUILD_PROGRAM AND EXISTS "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
+if(PRENORM_BUILD_PROGRAM)
   add_executable(prenorm_program prenorm/cli/main.cc)
   set_target_properties(prenorm_program PROPERTIES OUTPUT_NAME prenorm)
   target_link_libraries(prenorm_program PRIVATE prenorm_cli prenorm_options)

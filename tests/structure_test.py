@@ -288,6 +288,13 @@ class Structure(unittest.TestCase):
         found = [line for line in shown if line.strip() not in run]
         self.assert_none(found, "README.md shows what tests/consumer/project/main.cc does not run")
 
+    def test_the_readme_lists_the_verbs_that_the_program_has(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        table = readme.split("| verb | does |", 1)[1].split("\n\n", 1)[0]
+        verbs = (SOURCE / "cli" / "verbs.cc").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r"^\| `([a-z]+)`", table, re.MULTILINE),
+                         re.findall(r'VerbEntry\{"([a-z]+)"', verbs))
+
     def test_scripts_are_executable_and_parse(self):
         found = []
         scripts = [ROOT / "quickstart.sh", ROOT / "test.sh", ROOT / ".ci" / "run"]

@@ -103,7 +103,7 @@ void multiply(const Runtime& run, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   const MatmulTarget& target = matmul_target(run.isa());
   if (p.b.form == Right::Form::kPacked) {
-    assert(p.b.packed->width() == target.width);
+    assert(p.b.packed->serves(run));
     const Index stride = p.k * target.width;
     compute_chunk(run, target, p, 0, p.k, 0, p.n, p.b.packed->panel(0), stride);
     return;
@@ -144,7 +144,8 @@ PackedMatrix::PackedMatrix(const Runtime& run, const Right& source)
     : memory_(bytes(run.isa(), source.k(), source.n())),
       k_(source.k()),
       n_(source.n()),
-      width_(matmul_target(run.isa()).width) {
+      width_(matmul_target(run.isa()).width),
+      isa_(run.isa()) {
   pack_chunk(run, matmul_target(run.isa()), source, 0, k_, 0, n_, memory_.floats().data());
 }
 

@@ -44,12 +44,14 @@ class PackedMatrix {
   Index n() const { return n_; }
   Index width() const { return width_; }
   const float* panel(Index p) const { return memory_.floats().data() + p * k_ * width_; }
-  explicit operator bool() const { return memory_.size() != 0; }
+  // Whether this runtime's kernels can read it: packed, and for the same instruction set.
+  bool serves(const Runtime& run) const { return memory_.size() != 0 && isa_ == run.isa(); }
   static std::size_t bytes(Isa isa, Index k, Index n);
 
  private:
   Buffer memory_;
   Index k_ = 0, n_ = 0, width_ = 0;
+  Isa isa_ = Isa::kAvx2;
 };
 
 // What happens around the sum, while the tile is still in cache.

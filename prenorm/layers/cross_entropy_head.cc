@@ -34,8 +34,8 @@ void CrossEntropyHead::check(ConstMatrix x, View<const TokenId, 1> targets) cons
 void CrossEntropyHead::logits(const Runtime& run, ConstMatrix x, Matrix logits) const {
   check_shape("CrossEntropyHead", weight_.name, "x", x, -1, weight_.shape[1]);
   check_shape("CrossEntropyHead", weight_.name, "logits", logits, x.dim(0), weight_.shape[0]);
-  const auto right =
-      packed_ ? kernels::Right::panels(packed_) : kernels::Right::transposed(weight_.matrix());
+  const auto right = packed_.serves(run) ? kernels::Right::panels(packed_)
+                                         : kernels::Right::transposed(weight_.matrix());
   kernels::matmul(run, x, right, logits, {});
 }
 

@@ -11,8 +11,9 @@ Linear::Linear(ParameterRegistry& parameters, std::string name, Index in, Index 
       weight_(parameters.add(name_ + ".weight", {in, out}, true)),
       bias_(bias ? &parameters.add(name_ + ".bias", {out}, false) : nullptr) {}
 
-kernels::Right Linear::right() const {
-  return packed_ ? kernels::Right::panels(packed_) : kernels::Right::plain(weight_.matrix());
+kernels::Right Linear::right(const Runtime& run) const {
+  return packed_.serves(run) ? kernels::Right::panels(packed_)
+                             : kernels::Right::plain(weight_.matrix());
 }
 
 void Linear::pack(const Runtime& run) {
@@ -23,7 +24,7 @@ void Linear::forward(const Runtime& run, ConstMatrix x, Matrix y, kernels::Epilo
   check_shape("Linear", name_, "x", x, -1, in_);
   check_shape("Linear", name_, "y", y, x.dim(0), out_);
   then.bias = bias_ == nullptr ? ConstVector() : bias_->vector();
-  kernels::matmul(run, x, right(), y, then);
+  kernels::matmul(run, x, right(run), y, then);
 }
 
 // y = x W + b:  dx = dy Wᵀ,  dW = xᵀ dy,  db = Σ_n dy[n].

@@ -35,7 +35,7 @@ class Linear {
   void pack(const Runtime& run);
 
  private:
-  kernels::Right right() const;
+  kernels::Right right(const Runtime& run) const;
 
   std::string name_;
   Index in_, out_;

@@ -106,7 +106,8 @@ Gpt::Workspace Gpt::make_workspace(Index batch, Index time) const {
 
 void Gpt::place(Workspace& work, TokenMatrix tokens) const {
   const Index batch = tokens.dim(0), time = tokens.dim(1);
-  if (batch < 1 || time < 1 || batch > work.batch_ || time > work.time_ || !tokens.contiguous()) {
+  if (!tokens.contiguous()) throw ShapeError("Gpt: tokens: expected contiguous rows, found gaps");
+  if (batch < 1 || time < 1 || batch > work.batch_ || time > work.time_) {
     throw ShapeError(fmt::format("Gpt: tokens: expected at most [{}, {}], found [{}, {}]",
                                  work.batch_, work.time_, batch, time));
   }
