@@ -45,14 +45,7 @@ NO_TEST_OF_ITS_OWN = {
     "base/error.h",  # exception types without code
     "base/index.h",  # type names and two one-line functions, used by every test
     "train/progress.h",  # numbers without code
-    "cli/verbs.h",  # the verbs' factories: each verb is tested through the program
     "kernels/targets.h",  # the set-up of Highway: what compiles is what is tested
-}
-
-# Sources that define a part of a header of another name.
-PARTS = {
-    "cli/arguments.cc": "cli/option_reader.h",
-    "cli/config_file.cc": "cli/option_reader.h",
 }
 
 # Tests of a folder as a whole rather than of one unit.
@@ -180,13 +173,8 @@ class Structure(unittest.TestCase):
         self.assert_none(found, "headers in a circle")
 
     def test_a_header_is_beside_each_source(self):
-        verbs = (SOURCE / "cli" / "verbs.h").read_text(encoding="utf-8")
-        found = []
-        for path in sources(".cc"):
-            is_verb = path.parent.name == "cli" and f" make_{path.stem}()" in verbs
-            beside = header_of(path.parent, path.stem) or unit(path) in PARTS or is_verb
-            if path.name != "main.cc" and not beside:
-                found.append(unit(path))
+        found = [unit(path) for path in sources(".cc")
+                 if path.name != "main.cc" and not header_of(path.parent, path.stem)]
         self.assert_none(found, "a source without a header beside it")
 
     def test_a_test_is_beside_each_unit(self):
@@ -291,7 +279,7 @@ class Structure(unittest.TestCase):
     def test_the_readme_lists_the_verbs_that_the_program_has(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         table = readme.split("| verb | does |", 1)[1].split("\n\n", 1)[0]
-        verbs = (SOURCE / "cli" / "verbs.cc").read_text(encoding="utf-8")
+        verbs = (SOURCE / "cli" / "verb.cc").read_text(encoding="utf-8")
         self.assertEqual(re.findall(r"^\| `([a-z]+)`", table, re.MULTILINE),
                          re.findall(r'VerbEntry\{"([a-z]+)"', verbs))
 

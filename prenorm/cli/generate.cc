@@ -176,6 +176,8 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
     };
     callbacks.on_slide = [&] {
       if (std::exchange(told_of_sliding, true)) return;
+      // Not inside the line that the text has reached, where both go to the same screen.
+      if (streams.out.is_terminal() && streams.log.is_terminal()) streams.log.write("\n");
       streams.log.print(
           "notice: the text is longer than the model's context of {} tokens; each new token sees "
           "the last {}\n",

@@ -12,16 +12,16 @@ namespace {
 struct Plan {
   Matrix a, shared_first, shared_second;
   DoubleVector b;
+  Vector last;
 };
 
 Plan plan(Arena& arena) {
   Plan p;
   p.a = arena.matrix(3, 5);
   p.b = arena.take<double, 1>({7});
-  const std::size_t mark = arena.mark();
-  p.shared_first = arena.matrix(10, 10);
-  arena.rewind(mark);
-  p.shared_second = arena.matrix(4, 4);
+  arena.overlap([&] { p.shared_first = arena.matrix(10, 10); },
+                [&] { p.shared_second = arena.matrix(4, 4); });
+  p.last = arena.vector(1);
   return p;
 }
 
@@ -29,8 +29,8 @@ TEST(Arena, places_what_it_measured) {
   Arena measure;
   EXPECT_EQ(plan(measure).a.data(), nullptr);
   EXPECT_EQ(plan(measure = Arena()).a.dim(1), 5);
-  // 60, 56 and the larger of 400 and 64 bytes, each on 64-byte lines.
-  EXPECT_EQ(measure.used(), 64u + 64u + 448u);
+  // 60, 56, the larger of 400 and 64, and 4 bytes, each on 64-byte lines.
+  EXPECT_EQ(measure.used(), 64u + 64u + 448u + 64u);
   const Buffer memory(measure.used());
   Arena place(memory.bytes());
   const Plan p = plan(place);
@@ -40,6 +40,7 @@ TEST(Arena, places_what_it_measured) {
   EXPECT_EQ(reinterpret_cast<const float*>(p.b.data()), start + 16);
   EXPECT_EQ(p.shared_first.data(), start + 32);
   EXPECT_EQ(p.shared_second.data(), p.shared_first.data());
+  EXPECT_EQ(p.last.data(), start + 32 + 112);
 }
 
 TEST(Arena, aligns_everything_to_a_cache_line) {
