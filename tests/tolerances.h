@@ -61,7 +61,7 @@ constexpr double kSigmas = 5.0;
 // The planned peak memory against the measured one, relative.
 constexpr double kPlannedMemory = 0.1;
 
-// --- A trained model's activations as PyTorch recorded them in float32 ----------------------------
+// --- A trained model's activations as PyTorch recorded them in float32 ---------------------------
 
 // Both sides round, and the stages are of size 1 to 10.
 constexpr float kRecordedStage = 2e-6f;
