@@ -8,18 +8,13 @@
 #include "prenorm/base/error.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/text/byte_tokenizer.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm::cli {
 namespace {
 
 class Common : public testing::Test {
  protected:
-  Common() : folder_(testing::TempDir() + "prenorm-common") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~Common() override { std::filesystem::remove_all(folder_); }
-
   static GptConfig config(Index vocabulary) {
     GptConfig config;
     config.vocab_size = vocabulary;
@@ -38,7 +33,8 @@ class Common : public testing::Test {
     return "no error";
   }
 
-  std::string folder_;
+  const TemporaryFolder temporary_{"common"};
+  const std::string folder_ = temporary_.path().string();
 };
 
 TEST_F(Common, a_folder_loads_with_its_tokenizer) {

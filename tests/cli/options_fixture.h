@@ -9,6 +9,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/cli/option_reader.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm::cli {
 
@@ -44,11 +45,12 @@ class OptionsFixture : public testing::Test {
   }
 
   std::string file(const std::string& text) {
-    path_ = testing::TempDir() + "options.toml";
+    path_ = (temporary_.path() / "options.toml").string();
     std::ofstream(path_) << text;
     return path_;
   }
 
+  const TemporaryFolder temporary_{"options"};
   OptionTable table_, other_;
   int layers_ = 4, samples_ = 1;
   double rate_ = 0.5, top_p_ = 0.9;

@@ -4,22 +4,20 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm::cli {
 namespace {
 
 class RunFolderTest : public testing::Test {
  protected:
-  RunFolderTest() : path_(std::filesystem::path(testing::TempDir()) / "prenorm-run-folder") {
-    std::filesystem::remove_all(path_);
-  }
-  ~RunFolderTest() override { std::filesystem::remove_all(path_); }
   void put(const std::string& name) const {
     ensure_directory(path_);
     write_file_durably(path_ / name, "{}");
   }
 
-  std::filesystem::path path_;
+  const TemporaryFolder temporary_{"run-folder"};
+  const std::filesystem::path path_ = temporary_.path() / "run";  // not there yet
 };
 
 TEST_F(RunFolderTest, a_new_or_foreign_folder_is_made_ready) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "prenorm/base/error.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm {
 namespace {
@@ -195,7 +196,8 @@ TEST(Safetensors, writes_the_bytes_of_the_package) {
 }
 
 TEST(Safetensors, what_is_saved_reads_back) {
-  const auto path = std::filesystem::temp_directory_path() / "prenorm-safetensors-test.safetensors";
+  const TemporaryFolder folder("safetensors");
+  const auto path = folder.path() / "saved.safetensors";
   save_safetensors(path, Values().tensors(), {{"format", "pt"}, {"note", "a\nb"}});
   const Safetensors file(path);
   EXPECT_EQ(file.tensors().size(), 4u);
@@ -208,7 +210,6 @@ TEST(Safetensors, what_is_saved_reads_back) {
   EXPECT_THAT(file.integers(*file.find("a.long")), ElementsAre(7, -8));
   EXPECT_THAT(file.floats(*file.find("\xC3\xA9\"q\\")), ElementsAre(2.5f));
   EXPECT_EQ(file.find("c"), nullptr);
-  std::filesystem::remove(path);
 }
 
 TEST(Safetensors, tensors_come_in_the_order_of_their_bytes_not_of_the_header) {

@@ -9,19 +9,15 @@
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/text/byte_tokenizer.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm {
 namespace {
 
 class Inspect : public testing::Test {
  protected:
-  Inspect() : folder_(std::filesystem::path(testing::TempDir()) / "prenorm-inspect") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~Inspect() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
+  const TemporaryFolder temporary_{"inspect"};
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 GptConfig small_config() {

@@ -1,13 +1,13 @@
 // A model and a text small enough to train many times in a test.
 #pragma once
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "prenorm/model/gpt.h"
 #include "prenorm/train/trainer.h"
+#include "tests/temporary_folder.h"
 
 namespace prenorm::testing_support {
 
@@ -61,22 +61,6 @@ struct SmallRun {
   std::unique_ptr<Trainer> trainer;
 };
 
-// A folder that goes away with the test.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() / ("prenorm_" + name)) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using prenorm::TemporaryFolder;
 
 }  // namespace prenorm::testing_support
