@@ -104,34 +104,43 @@ class Bench : public Verb {
 
   int matmul(const Runtime& run, const Streams& streams) const {
     const double each = seconds_ / (3.0 * kMatmulShapes.size());
-    if (!common_.json) {
-      streams.out.print("% of the FMA peak, best of each\n{:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n",
-                        "M", "K", "N", "forward", "dX", "dW");
+    std::array<kernels::MatmulTimes, kMatmulShapes.size()> times;
+    // The peak again beside each shape, since a shared machine's speed drifts: the best counts.
+    double peak = kernels::measure_fma_peak(run);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const auto& [m, k, n] = kMatmulShapes[i];
+      times[i] = kernels::time_matmul(run, m, k, n, each);
+      peak = std::max(peak, kernels::measure_fma_peak(run));
     }
-    for (const auto& [m, k, n] : kMatmulShapes) {
-      // The peak beside each shape, since a shared machine's speed drifts.
-      const double before = kernels::measure_fma_peak(run);
-      const kernels::MatmulTimes t = kernels::time_matmul(run, m, k, n, each);
-      const double peak = std::max(before, kernels::measure_fma_peak(run));
-      const auto share = [&](double seconds) { return t.flops / seconds / 1e9 / peak; };
-      if (common_.json) {
-        streams.out.write(dump_json_compact({{"m", m},
-                                             {"k", k},
-                                             {"n", n},
-                                             {"forward", share(t.forward)},
-                                             {"dx", share(t.dx)},
-                                             {"dweight", share(t.dweight)},
-                                             {"peak_gflops_per_second", peak},
-                                             {"threads", run.threads()},
-                                             {"isa", isa_name(run.isa())}}) +
-                          "\n");
-      } else {
-        streams.out.print("{:>6} {:>6} {:>6} {:>8.1f}% {:>8.1f}% {:>8.1f}%\n", m, k, n,
-                          100 * share(t.forward), 100 * share(t.dx), 100 * share(t.dweight));
-        streams.out.flush();
-      }
+    if (!common_.json) {
+      streams.out.print(
+          "% of the FMA peak, {:.1f} GFLOP/s with {} threads, {}; best of each\n"
+          "{:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n",
+          peak, run.threads(), isa_name(run.isa()), "M", "K", "N", "forward", "dX", "dW");
+    }
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const auto share = [&](double s) { return times[i].flops / s / 1e9 / peak; };
+      print_shape(kMatmulShapes[i], share(times[i].forward), share(times[i].dx),
+                  share(times[i].dweight), streams);
     }
     return kDone;
+  }
+
+  void print_shape(const std::array<Index, 3>& shape, double forward, double dx, double dweight,
+                   const Streams& streams) const {
+    const auto& [m, k, n] = shape;
+    if (common_.json) {
+      streams.out.write(dump_json_compact({{"m", m},
+                                           {"k", k},
+                                           {"n", n},
+                                           {"forward", forward},
+                                           {"dx", dx},
+                                           {"dweight", dweight}}) +
+                        "\n");
+    } else {
+      streams.out.print("{:>6} {:>6} {:>6} {:>8.1f}% {:>8.1f}% {:>8.1f}%\n", m, k, n, 100 * forward,
+                        100 * dx, 100 * dweight);
+    }
   }
 
   int limits(const Runtime& run, const Streams& streams) const {
