@@ -1,6 +1,7 @@
 #include "prenorm/kernels/matmul_target.h"
 
 #include <algorithm>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "prenorm/kernels/matmul_target.cc"
@@ -160,13 +161,23 @@ void one_panel(const MatmulPiece& p, Index n, const float* panel) {
   }
 }
 
-void piece(const MatmulPiece& p) {
-  if (p.a_transposed) {
-    for (Index m = 0; m < p.rows; m += kTileRows) {
-      pack_rows(p.a + m, p.a_row, p.k, std::min<Index>(kTileRows, p.rows - m), kTileRows,
-                p.a_scratch + m * p.k, kTileRows);
+// aᵀ as tiles of [k][kTileRows]: row by row of a, which is how it lies in memory.
+void pack_left(const MatmulPiece& p) {
+  const Index whole = p.rows / kTileRows * kTileRows;
+  for (Index k = 0; k < p.k; ++k) {
+    const float* from = p.a + k * p.a_row;
+    float* to = p.a_scratch + k * kTileRows;
+    for (Index m = 0; m < whole; m += kTileRows) {
+      std::memcpy(to + m * p.k, from + m, kTileRows * sizeof(float));
+    }
+    for (Index m = whole; m < round_up(p.rows, kTileRows); ++m) {
+      to[whole * p.k + m - whole] = m < p.rows ? from[m] : 0.0f;
     }
   }
+}
+
+void piece(const MatmulPiece& p) {
+  if (p.a_transposed) pack_left(p);
   for (Index n = 0; n < p.columns; n += kTileWidth) {
     one_panel(p, n, p.panels + n / kTileWidth * p.panel_stride);
   }
