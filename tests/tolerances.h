@@ -22,6 +22,9 @@ constexpr double kFloatRtol = 1.3e-6;
 constexpr double kFloatAtol = 1e-5;
 // ‖got − want‖ / ‖want‖ of a kernel's float result: a dozen roundings of 2⁻²⁴ in a row.
 constexpr double kFloatNorm = 1e-6;
+// The same for dq and dk of attention, whose score gradients p (dp − Σ p dp) cancel: the more keys
+// a query sees, the more digits go.
+constexpr double kMaskedScoreGradientNorm = 2e-6;
 // The loss, summed in double over float logits: their error, averaged over tokens.
 constexpr double kLossRtol = 1e-6;
 // Means and sums in double of the same numbers in another order.

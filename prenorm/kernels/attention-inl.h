@@ -9,6 +9,10 @@
 #endif
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "prenorm/kernels/attention_target.h"
 #include "prenorm/kernels/math-inl.h"
@@ -49,26 +53,32 @@ HWY_INLINE void block_scores(const float* a, Index a_row, const float* panel, In
   }
 }
 
-// The stretch of k that each row of a tile takes part in.
-struct Stretch {
-  Index begin[kTileRows], end[kTileRows];
+// The k of a block of at most 64 that each row of a tile takes part in: bit k of its word.
+struct Seen {
+  std::uint64_t row[kTileRows];
 };
 
-// As tile_product, but row i runs over k in [begin[i], end[i]) only: what it does not see adds
-// nothing, not even the sign of a zero.
+constexpr std::uint64_t first_bits(Index count) {
+  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+}
+// The lowest bit set, and one past the highest. Requires: bits != 0.
+HWY_INLINE Index lowest_bit(std::uint64_t bits) { return std::countr_zero(bits); }
+HWY_INLINE Index end_bit(std::uint64_t bits) { return 64 - std::countl_zero(bits); }
+
+// As tile_product, but row i runs over the k that it sees: the others add nothing, not even the
+// sign of a zero.
 template <int Rows, int Vectors>
 HWY_INLINE Tile<Rows, Vectors> ragged_product(const float* HWY_RESTRICT a, Index a_row,
                                               Index a_step, const float* HWY_RESTRICT b,
-                                              Index b_row, const Stretch& s) {
+                                              Index b_row, const Seen& seen) {
   const DF d;
-  Index low = s.begin[0], common_begin = s.begin[0], common_end = s.end[0], high = s.end[0];
+  std::uint64_t any = seen.row[0], all = seen.row[0];
   for (int i = 1; i < Rows; ++i) {
-    low = std::min(low, s.begin[i]);
-    common_begin = std::max(common_begin, s.begin[i]);
-    common_end = std::min(common_end, s.end[i]);
-    high = std::max(high, s.end[i]);
+    any |= seen.row[i];
+    all &= seen.row[i];
   }
-  if (low == common_begin && high == common_end) {
+  const Index low = any == 0 ? 0 : lowest_bit(any), high = any == 0 ? 0 : end_bit(any);
+  if (any == all && any == (first_bits(high) & ~first_bits(low))) {
     return tile_product<Rows, Vectors>(a + low * a_step, a_row, a_step, b + low * b_row, b_row,
                                        high - low);
   }
@@ -79,10 +89,10 @@ HWY_INLINE Tile<Rows, Vectors> ragged_product(const float* HWY_RESTRICT a, Index
   for (Index k = low; k < high; ++k) {
     VF row[Vectors];
     for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + k * b_row + j * kFloatLanes);
-    const bool all = k >= common_begin && k < common_end;
+    const bool by_all = (all >> k & 1) != 0;
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
-      if (!all && (k < s.begin[i] || k >= s.end[i])) continue;
+      if (!by_all && (seen.row[i] >> k & 1) == 0) continue;
       const VF x = hn::Set(d, a[i * a_row + k * a_step]);
 #pragma GCC unroll 2
       for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::MulAdd(x, row[j], t.sum[i][j]);
@@ -91,17 +101,17 @@ HWY_INLINE Tile<Rows, Vectors> ragged_product(const float* HWY_RESTRICT a, Index
   return t;
 }
 
-// c[i, :] = c[i, :] * factor[i] + Σ over the row's stretch of a[i, k] b[k, :], for rows whose
-// stretch is not empty. b: [·, padded], c: rows of `padded`.
+// c[i, :] = c[i, :] * factor[i] + Σ over the k that row i sees of a[i, k] b[k, :], for rows that
+// see any. b: [·, padded], c: rows of `padded`.
 template <int Rows>
 HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const float* b, Index padded,
-                           const Stretch& s, const float* factor, float* c) {
+                           const Seen& seen, const float* factor, float* c) {
   const DF d;
   Index j = 0;
   for (; j + kPairWidth <= padded; j += kPairWidth) {
-    const auto t = ragged_product<Rows, kPairs>(a, a_row, a_step, b + j, padded, s);
+    const auto t = ragged_product<Rows, kPairs>(a, a_row, a_step, b + j, padded, seen);
     for (int i = 0; i < Rows; ++i) {
-      if (s.begin[i] >= s.end[i]) continue;
+      if (seen.row[i] == 0) continue;
       const VF f = hn::Set(d, factor[i]);
       for (int v = 0; v < kPairs; ++v) {
         float* to = c + i * padded + j + v * kFloatLanes;
@@ -110,11 +120,42 @@ HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const floa
     }
   }
   for (; j < padded; j += kFloatLanes) {
-    const auto t = ragged_product<Rows, 1>(a, a_row, a_step, b + j, padded, s);
+    const auto t = ragged_product<Rows, 1>(a, a_row, a_step, b + j, padded, seen);
     for (int i = 0; i < Rows; ++i) {
-      if (s.begin[i] >= s.end[i]) continue;
+      if (seen.row[i] == 0) continue;
       float* to = c + i * padded + j;
       hn::StoreU(hn::MulAdd(hn::LoadU(d, to), hn::Set(d, factor[i]), t.sum[i][0]), d, to);
+    }
+  }
+}
+
+// The keys of the block from `k0` that a query sees: by the causal rule and the count of keys, the
+// first `count` of them; of these, the ones that the mask leaves.
+HWY_INLINE Index visible(bool causal, Index position, Index k0, Index keys) {
+  const Index end = causal ? std::min(keys, position + 1) : keys;
+  return std::clamp<Index>(end - k0, 0, kKeyBlock);
+}
+inline std::uint64_t unmasked(const HeadMask& mask, Index query, Index k0, Index count) {
+  std::uint64_t bits = first_bits(count);
+  const float* added = mask.added == nullptr ? nullptr : mask.added + query * mask.added_row + k0;
+  for (Index j = 0; j < count; ++j) {
+    const bool blocked =
+        (added != nullptr && added[j] == -std::numeric_limits<float>::infinity()) ||
+        (mask.key_blocked != nullptr && mask.key_blocked[k0 + j] != 0);
+    if (blocked) bits &= ~(std::uint64_t{1} << j);
+  }
+  return bits;
+}
+
+// Scaled scores of one row, with the mask's numbers added and what it blocks set to −∞.
+HWY_INLINE void scale_masked(const HeadMask& mask, Index query, Index k0, Index count,
+                             std::uint64_t seen, float scale, float* s) {
+  const float* added = mask.added == nullptr ? nullptr : mask.added + query * mask.added_row + k0;
+  for (Index j = 0; j < count; ++j) {
+    if ((seen >> j & 1) == 0) {
+      s[j] = -std::numeric_limits<float>::infinity();
+    } else {
+      s[j] = added == nullptr ? s[j] * scale : std::fma(s[j], scale, added[j]);
     }
   }
 }

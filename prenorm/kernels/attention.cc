@@ -16,9 +16,29 @@ HeadDropout head_dropout(const AttentionDropout& dropout, const AttentionShape& 
   head.threshold = std::max<std::uint32_t>(1, dropout.drop.threshold());
   head.scale = dropout.drop.scale();
   const Index row = ((dropout.first_sequence + b) * shape.heads + h) * shape.time;
-  head.first = static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(shape.time);
-  head.keys = shape.time;
+  head.keys = shape.key_count();
+  head.first = static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(head.keys);
   return head;
+}
+
+HeadMask head_mask(const AttentionMask& mask, Index b, Index h) {
+  HeadMask head;
+  if (mask.added) {
+    head.added = mask.added[b][h].data();
+    head.added_row = mask.added.stride(2);
+  }
+  if (mask.key_blocked) head.key_blocked = mask.key_blocked[b].data();
+  return head;
+}
+
+[[maybe_unused]] bool fits(const AttentionShape& shape, const AttentionInputs& inputs,
+                           const AttentionMask& mask) {
+  const Index queries = shape.batch * shape.time, keys = shape.batch * shape.key_count();
+  const View<const float, 4>::Shape scores{shape.batch, shape.heads, shape.time, shape.key_count()};
+  return inputs.q.dim(0) == queries && inputs.k.dim(0) == keys && inputs.v.dim(0) == keys &&
+         inputs.q.dim(1) == shape.width() && inputs.k.dim(1) == shape.width() &&
+         inputs.v.dim(1) == shape.width() && (!mask.added || mask.added.shape() == scores) &&
+         (!mask.key_blocked || mask.key_blocked.dim(1) == shape.key_count());
 }
 
 // One head's keys and values, packed.
@@ -28,11 +48,11 @@ struct PackedHead {
   Index count;
 };
 
-// Attends from rows [0, shape.time) of every sequence, which stand at positions past + row.
+// Attends from rows [0, shape.time) of every sequence.
 template <typename HeadOf>
-void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, Index past,
-            Matrix out, Vector row_max, Vector row_sum, const AttentionDropout& dropout,
-            const HeadOf& head_of) {
+void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
+            const AttentionMask& mask, Matrix out, Vector row_max, Vector row_sum,
+            const AttentionDropout& dropout, const HeadOf& head_of) {
   const AttentionTarget& target = attention_target(run.isa());
   run.reserve_worker_scratch(static_cast<std::size_t>(target.forward_scratch(shape.head_width)));
   const Index blocks = ceil_div(shape.time, kKeyBlock);
@@ -42,15 +62,17 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, In
     const Index first = block * kKeyBlock, row = b * shape.time + first;
     const PackedHead packed = head_of(b, h);
     AttentionRows rows;
-    rows.q = qkv[row].data() + h * shape.head_width;
-    rows.q_row = qkv.stride(0);
+    rows.q = q[row].data() + h * shape.head_width;
+    rows.q_row = q.stride(0);
     rows.key_panels = packed.keys;
     rows.values = packed.values;
     rows.rows = std::min(kKeyBlock, shape.time - first);
-    rows.first = past + first;
+    rows.first = first;
+    rows.past = shape.past;
     rows.keys = packed.count;
     rows.head_width = shape.head_width;
     rows.causal = shape.causal;
+    rows.mask = head_mask(mask, b, h);
     rows.scale = static_cast<float>(shape.scale);
     rows.dropout = head_dropout(dropout, shape, b, h);
     rows.out = out[row].data() + h * shape.head_width;
@@ -67,56 +89,63 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, In
 
 }  // namespace
 
-void attention_forward(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, Matrix out,
+void attention_forward(const Runtime& run, const AttentionShape& shape,
+                       const AttentionInputs& inputs, const AttentionMask& mask, Matrix out,
                        Vector row_max, Vector row_sum, const AttentionDropout& dropout) {
-  assert(qkv.dim(0) == shape.batch * shape.time && qkv.dim(1) == 3 * shape.width());
+  assert(fits(shape, inputs, mask));
   const AttentionTarget& target = attention_target(run.isa());
-  const Index panels = round_up(shape.time, kKeyBlock) * shape.head_width;
-  const Index one_head = panels + shape.time * padded_head(shape.head_width);
+  const Index keys = shape.key_count(), width = shape.head_width;
+  const Index panels = round_up(keys, kKeyBlock) * width;
+  const Index one_head = panels + keys * padded_head(width);
   const Index heads = shape.batch * shape.heads;
   float* packed = run.shared_scratch(static_cast<std::size_t>(heads * one_head));
   run.pool().run(heads, [&](Index item, int) {
-    const Index b = item / shape.heads, h = item % shape.heads;
-    const float* k = qkv[b * shape.time].data() + shape.width() + h * shape.head_width;
+    const Index row = item / shape.heads * keys, column = item % shape.heads * width;
     float* to = packed + item * one_head;
-    target.pack_keys(k, qkv.stride(0), shape.time, shape.head_width, to);
-    target.pack_rows(k + shape.width(), qkv.stride(0), shape.time, shape.head_width, to + panels);
+    target.pack_keys(inputs.k[row].data() + column, inputs.k.stride(0), keys, width, to);
+    target.pack_rows(inputs.v[row].data() + column, inputs.v.stride(0), keys, width, to + panels);
   });
-  attend(run, shape, qkv, 0, out, row_max, row_sum, dropout, [&](Index b, Index h) {
+  attend(run, shape, inputs.q, mask, out, row_max, row_sum, dropout, [&](Index b, Index h) {
     const float* head = packed + (b * shape.heads + h) * one_head;
-    return PackedHead{head, head + panels, shape.time};
+    return PackedHead{head, head + panels, keys};
   });
 }
 
 void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMatrix dout,
-                        ConstMatrix qkv, ConstMatrix out, ConstVector row_max, ConstVector row_sum,
-                        Matrix dqkv, const AttentionDropout& dropout) {
+                        const AttentionInputs& inputs, const AttentionMask& mask, ConstMatrix out,
+                        ConstVector row_max, ConstVector row_sum,
+                        const AttentionGradients& gradients, const AttentionDropout& dropout) {
+  assert(fits(shape, inputs, mask));
   const AttentionTarget& target = attention_target(run.isa());
+  const Index keys = shape.key_count();
   run.reserve_worker_scratch(
-      static_cast<std::size_t>(target.backward_scratch(shape.time, shape.head_width)));
+      static_cast<std::size_t>(target.backward_scratch(shape.time, keys, shape.head_width)));
   run.pool().run(shape.batch * shape.heads, [&](Index item, int worker) {
     const Index b = item / shape.heads, h = item % shape.heads;
-    const Index row = b * shape.time, column = h * shape.head_width;
+    const Index query = b * shape.time, key = b * keys, column = h * shape.head_width;
     AttentionHead head;
-    head.q = qkv[row].data() + column;
-    head.k = head.q + shape.width();
-    head.v = head.k + shape.width();
-    head.qkv_row = qkv.stride(0);
-    head.out = out[row].data() + column;
-    head.out_row = out.stride(0);
-    head.dout = dout[row].data() + column;
-    head.dout_row = dout.stride(0);
+    const auto place = [column](auto matrix, Index row, auto& data, Index& row_stride) {
+      data = matrix[row].data() + column;
+      row_stride = matrix.stride(0);
+    };
+    place(inputs.q, query, head.q, head.q_row);
+    place(inputs.k, key, head.k, head.k_row);
+    place(inputs.v, key, head.v, head.v_row);
+    place(out, query, head.out, head.out_row);
+    place(dout, query, head.dout, head.dout_row);
+    place(gradients.dq, query, head.dq, head.dq_row);
+    place(gradients.dk, key, head.dk, head.dk_row);
+    place(gradients.dv, key, head.dv, head.dv_row);
     head.row_max = row_max.data() + item * shape.time;
     head.row_sum = row_sum.data() + item * shape.time;
     head.time = shape.time;
+    head.keys = keys;
+    head.past = shape.past;
     head.head_width = shape.head_width;
     head.causal = shape.causal;
+    head.mask = head_mask(mask, b, h);
     head.scale = static_cast<float>(shape.scale);
     head.dropout = head_dropout(dropout, shape, b, h);
-    head.dq = dqkv[row].data() + column;
-    head.dk = head.dq + shape.width();
-    head.dv = head.dk + shape.width();
-    head.dqkv_row = dqkv.stride(0);
     head.scratch = run.worker_scratch(worker);
     target.backward(head);
   });
@@ -140,8 +169,9 @@ float* KvCache::keys(Index b, Index h) const {
 }
 float* KvCache::values(Index b, Index h) const { return keys(b, h) + capacity_ * head_width_; }
 
-void attention_cached(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv, Index past,
+void attention_cached(const Runtime& run, const AttentionShape& shape, ConstMatrix qkv,
                       KvCache& cache, Matrix out) {
+  const Index past = shape.past;
   assert(past + shape.time <= cache.capacity());
   const AttentionTarget& target = attention_target(run.isa());
   const Index width = shape.head_width, padded = padded_head(width);
@@ -157,7 +187,7 @@ void attention_cached(const Runtime& run, const AttentionShape& shape, ConstMatr
     const float* v = qkv[b * shape.time].data() + 2 * shape.width() + h * width;
     target.pack_rows(v, qkv.stride(0), shape.time, width, cache.values(b, h) + past * padded);
   });
-  attend(run, shape, qkv, past, out, {}, {}, {}, [&](Index b, Index h) {
+  attend(run, shape, split_qkv(qkv).q, {}, out, {}, {}, {}, [&](Index b, Index h) {
     return PackedHead{cache.keys(b, h), cache.values(b, h), past + shape.time};
   });
 }

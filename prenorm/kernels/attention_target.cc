@@ -34,13 +34,8 @@ void pack_head_rows(const float* x, Index row, Index count, Index head_width, fl
   pack_rows(x, row, count, head_width, padded, to, padded);
 }
 
-// The keys that query `t` sees in the block from key `k0`: the first `count` of them.
-HWY_INLINE Index visible(bool causal, Index t, Index k0, Index keys) {
-  const Index end = causal ? std::min(keys, t + 1) : keys;
-  return std::clamp<Index>(end - k0, 0, kKeyBlock);
-}
-
-// The maximum of a row's scaled scores; those past `count`, to a whole group of lanes, become −∞.
+// Scales a row's scores and returns their maximum; those past `count`, to a whole group of lanes,
+// become −∞.
 HWY_INLINE float scale_scores(float* s, float scale, Index count) {
   const F16 factor = set_f(scale);
   F16 top = set_f(kMinusInfinity);
@@ -75,37 +70,44 @@ struct RunningSoftmax {
     std::fill_n(shift, kLanes, 0.0f);
   }
 
-  // Takes in a block of scores, of which row i sees the first seen[i], and turns them into
-  // unnormalised probabilities; `correction` is what the rows' sums so far shrink by.
+  // Takes in a block of scores, of which row i's first count[i] are keys that the row may see, and
+  // turns them into unnormalised probabilities; `correction` is what the rows' sums so far shrink
+  // by.
   template <int Rows>
-  HWY_INLINE void take(float* scores, float scale, const Index* seen) {
+  HWY_INLINE void take(float* scores, float scale, const Index* count) {
     alignas(64) float before[kLanes];
     std::copy_n(maximum, kLanes, before);
     for (int i = 0; i < Rows; ++i) {
-      const float top = scale_scores(scores + i * kKeyBlock, scale, seen[i]);
+      const float top = scale_scores(scores + i * kKeyBlock, scale, count[i]);
       maximum[i] = maximum[i] > top ? maximum[i] : top;
       // Every score −∞: such a row attends to nothing so far.
       shift[i] = maximum[i] == kMinusInfinity ? 0.0f : maximum[i];
     }
     store_f(exp_nonpositive(sub(load_f(before), load_f(shift))), correction);
     for (int i = 0; i < Rows; ++i) {
-      if (seen[i] == 0) continue;
-      const float sum = exponentials(scores + i * kKeyBlock, shift[i], seen[i]);
+      if (count[i] == 0) continue;
+      const float sum = exponentials(scores + i * kKeyBlock, shift[i], count[i]);
       total[i] = total[i] * correction[i] + sum;
     }
   }
 };
 
-// The stretches of keys that rows t0, t0 + 1, … of a tile see in the block from k0.
-template <int Rows>
-HWY_INLINE Stretch seen_keys(bool causal, Index t0, Index k0, Index keys) {
-  Stretch s;
-  for (int i = 0; i < Rows; ++i) {
-    s.begin[i] = 0;
-    s.end[i] = visible(causal, t0 + i, k0, keys);
+// What the rows t0, t0 + 1, … of a tile see of the block of keys from k0.
+struct SeenKeys {
+  Index count[kTileRows];  // the keys up to the last that the causal rule lets through
+  Seen seen;               // of these, the ones that the mask leaves
+
+  // Of AttentionRows or AttentionHead.
+  template <int Rows, typename Problem>
+  static HWY_INLINE SeenKeys of(const Problem& p, Index t0, Index k0) {
+    SeenKeys s;
+    for (int i = 0; i < Rows; ++i) {
+      s.count[i] = visible(p.causal, p.past + t0 + i, k0, p.keys);
+      s.seen.row[i] = p.mask ? unmasked(p.mask, t0 + i, k0, s.count[i]) : first_bits(s.count[i]);
+    }
+    return s;
   }
-  return s;
-}
+};
 
 // A tile of query rows against all the keys that they see, block after block.
 struct ForwardTile {
@@ -119,18 +121,24 @@ struct ForwardTile {
     float* out = p.scratch + kTileRows * kKeyBlock;
     std::fill_n(out, Rows * padded, 0.0f);
     RunningSoftmax softmax;
-    const Index end = p.causal ? std::min(p.keys, t0 + Rows) : p.keys;
+    const Index end = p.causal ? std::min(p.keys, p.past + t0 + Rows) : p.keys;
     for (Index k0 = 0; k0 < end; k0 += kKeyBlock) {
-      const Stretch seen = seen_keys<Rows>(p.causal, t0, k0, p.keys);
+      const SeenKeys keys = SeenKeys::of<Rows>(p, t0, k0);
       block_scores<Rows>(p.q + row * p.q_row, p.q_row, p.key_panels + k0 * p.head_width,
-                         p.head_width, seen.end[Rows - 1], scores);
-      softmax.take<Rows>(scores, p.scale, seen.end);
-      if (p.dropout.threshold != 0) {
+                         p.head_width, keys.count[Rows - 1], scores);
+      if (p.mask) {
         for (int i = 0; i < Rows; ++i) {
-          drop_row(p.dropout, t0 + i, k0, seen.end[i], scores + i * kKeyBlock);
+          scale_masked(p.mask, t0 + i, k0, keys.count[i], keys.seen.row[i], p.scale,
+                       scores + i * kKeyBlock);
         }
       }
-      add_ragged<Rows>(scores, kKeyBlock, 1, p.values + k0 * padded, padded, seen,
+      softmax.take<Rows>(scores, p.mask ? 1.0f : p.scale, keys.count);
+      if (p.dropout.threshold != 0) {
+        for (int i = 0; i < Rows; ++i) {
+          drop_row(p.dropout, t0 + i, k0, keys.count[i], scores + i * kKeyBlock);
+        }
+      }
+      add_ragged<Rows>(scores, kKeyBlock, 1, p.values + k0 * padded, padded, keys.seen,
                        softmax.correction, out);
     }
     finish<Rows>(softmax, out, padded);
@@ -156,29 +164,31 @@ void forward(const AttentionRows& p) {
   }
 }
 
-Index backward_scratch(Index time, Index head_width) {
-  const Index blocks = round_up(time, kKeyBlock);
-  return 2 * blocks * head_width + 6 * blocks * padded_head(head_width) + round_up(time, kLanes) +
-         2 * kKeyBlock * kKeyBlock;
+Index backward_scratch(Index time, Index keys, Index head_width) {
+  const Index queries = round_up(time, kKeyBlock), panels = round_up(keys, kKeyBlock);
+  return 2 * panels * head_width + 3 * (queries + panels) * padded_head(head_width) +
+         round_up(time, kLanes) + 2 * kKeyBlock * kKeyBlock;
 }
 
 // Where the backward pass of one head keeps its packed operands and sums.
 struct HeadMemory {
-  float *key_panels, *value_panels;    // [blocks][D][64]
-  float *q, *k, *dout, *dq, *dk, *dv;  // [T, padded]
-  float* delta;                        // [T]
-  float *p, *ds;                       // [64, 64]
+  float *key_panels, *value_panels;  // [blocks][D][64]
+  float *q, *dout, *dq;              // [T, padded]
+  float *k, *dk, *dv;                // [S, padded]
+  float* delta;                      // [T]
+  float *p, *ds;                     // [64, 64]
 
   explicit HeadMemory(const AttentionHead& h) {
-    const Index blocks = round_up(h.time, kKeyBlock);
-    const Index panels = blocks * h.head_width, rows = blocks * padded_head(h.head_width);
+    const Index queries = round_up(h.time, kKeyBlock), keys = round_up(h.keys, kKeyBlock);
+    const Index padded = padded_head(h.head_width);
     float* next = h.scratch;
-    for (float** part : {&key_panels, &value_panels}) *part = next, next += panels;
-    for (float** part : {&q, &k, &dout, &dq, &dk, &dv}) *part = next, next += rows;
-    delta = next;
-    next += round_up(h.time, kLanes);
-    p = next;
-    ds = p + kKeyBlock * kKeyBlock;
+    const auto place = [&next](float*& part, Index count) { part = next, next += count; };
+    for (float** part : {&key_panels, &value_panels}) place(*part, keys * h.head_width);
+    for (float** part : {&q, &dout, &dq}) place(*part, queries * padded);
+    for (float** part : {&k, &dk, &dv}) place(*part, keys * padded);
+    place(delta, round_up(h.time, kLanes));
+    place(p, kKeyBlock * kKeyBlock);
+    place(ds, kKeyBlock * kKeyBlock);
   }
 };
 
@@ -198,26 +208,44 @@ void row_deltas(const AttentionHead& h, float* delta) {
   }
 }
 
+// A block of queries against a block of keys.
+struct BlockPair {
+  Index q0, k0;
+  std::uint64_t seen_by_key[kKeyBlock];  // with a mask: which of the queries see each key
+};
+
 // Probabilities p and score gradients ds of a tile of query rows against the keys from k0:
 //   p = softmax;  ds = p ∘ (dout Vᵀ − delta) · scale
 // What a row does not see holds no meaning.
 struct ScoreTile {
   const AttentionHead& h;
   const HeadMemory& m;
-  Index q0, k0, row;  // the block of queries, the block of keys, the tile's first row in it
+  BlockPair& pair;
+  Index row;  // the tile's first row in the block of queries
 
   template <int Rows>
   HWY_INLINE void run() const {
-    const Index padded = padded_head(h.head_width), t0 = q0 + row;
-    const Stretch seen = seen_keys<Rows>(h.causal, t0, k0, h.time);
+    const Index padded = padded_head(h.head_width), t0 = pair.q0 + row, k0 = pair.k0;
+    const SeenKeys keys = SeenKeys::of<Rows>(h, t0, k0);
     float* p = m.p + row * kKeyBlock;
     float* ds = m.ds + row * kKeyBlock;
     block_scores<Rows>(m.q + t0 * padded, padded, m.key_panels + k0 * h.head_width, h.head_width,
-                       seen.end[Rows - 1], p);
+                       keys.count[Rows - 1], p);
     block_scores<Rows>(m.dout + t0 * padded, padded, m.value_panels + k0 * h.head_width,
-                       h.head_width, seen.end[Rows - 1], ds);
+                       h.head_width, keys.count[Rows - 1], ds);
     for (int i = 0; i < Rows; ++i) {
-      one_row(t0 + i, seen.end[i], p + i * kKeyBlock, ds + i * kKeyBlock);
+      float* scores = p + i * kKeyBlock;
+      if (h.mask) {
+        note_seen(row + i, keys.seen.row[i]);
+        scale_masked(h.mask, t0 + i, k0, keys.count[i], keys.seen.row[i], h.scale, scores);
+      }
+      one_row(t0 + i, keys.count[i], scores, ds + i * kKeyBlock);
+    }
+  }
+
+  HWY_INLINE void note_seen(Index query, std::uint64_t keys) const {
+    for (Index key = 0; key < kKeyBlock; ++key) {
+      pair.seen_by_key[key] |= (keys >> key & 1) << query;
     }
   }
 
@@ -226,15 +254,16 @@ struct ScoreTile {
     const F16 shift = set_f(top == kMinusInfinity ? 0.0f : top);
     const F16 inverse = set_f(total == 0.0f ? 0.0f : 1.0f / total);
     const F16 delta = set_f(m.delta[t]), scale = set_f(h.scale);
-    if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, ds);
+    const F16 score_scale = set_f(h.mask ? 1.0f : h.scale);
+    if (h.dropout.threshold != 0) drop_row(h.dropout, t, pair.k0, count, ds);
     for (Index j = 0; j < count; j += kLanes) {
-      const F16 score = mul(load_f(p + j), scale);
+      const F16 score = mul(load_f(p + j), score_scale);
       const F16 probability = mul(exp_nonpositive(sub(score, shift)), inverse);
       const F16 inner = sub(load_f(ds + j), delta);
       store_f(probability, p + j);
       store_f(mul(mul(probability, inner), scale), ds + j);
     }
-    if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, p);
+    if (h.dropout.threshold != 0) drop_row(h.dropout, t, pair.k0, count, p);
   }
 };
 
@@ -242,14 +271,15 @@ struct ScoreTile {
 struct QueryGradientTile {
   const AttentionHead& h;
   const HeadMemory& m;
-  Index q0, k0, row;
+  BlockPair& pair;
+  Index row;
 
   template <int Rows>
   HWY_INLINE void run() const {
-    const Index padded = padded_head(h.head_width), t0 = q0 + row;
-    const Stretch seen = seen_keys<Rows>(h.causal, t0, k0, h.time);
-    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + k0 * padded, padded, seen, kOnes,
-                     m.dq + t0 * padded);
+    const Index padded = padded_head(h.head_width), t0 = pair.q0 + row;
+    const SeenKeys keys = SeenKeys::of<Rows>(h, t0, pair.k0);
+    add_ragged<Rows>(m.ds + row * kKeyBlock, kKeyBlock, 1, m.k + pair.k0 * padded, padded,
+                     keys.seen, kOnes, m.dq + t0 * padded);
   }
 };
 
@@ -257,16 +287,17 @@ struct QueryGradientTile {
 struct KeyGradientTile {
   const AttentionHead& h;
   const HeadMemory& m;
-  Index q0, k0, row;  // row: the tile's first key in its block
+  BlockPair& pair;
+  Index row;  // the tile's first key in its block
 
   template <int Rows>
   HWY_INLINE void run() const {
-    const Index padded = padded_head(h.head_width), s0 = k0 + row;
+    const Index padded = padded_head(h.head_width), q0 = pair.q0, s0 = pair.k0 + row;
     const Index queries = std::min(kKeyBlock, h.time - q0);
-    Stretch seen;
+    Seen seen;
     for (int i = 0; i < Rows; ++i) {
-      seen.begin[i] = h.causal ? std::clamp<Index>(s0 + i - q0, 0, queries) : 0;
-      seen.end[i] = queries;
+      const Index before = h.causal ? std::clamp<Index>(s0 + i - h.past - q0, 0, queries) : 0;
+      seen.row[i] = h.mask ? pair.seen_by_key[row + i] : first_bits(queries) & ~first_bits(before);
     }
     add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + q0 * padded, padded, seen, kOnes,
                      m.dv + s0 * padded);
@@ -276,36 +307,42 @@ struct KeyGradientTile {
 };
 
 template <typename TileType>
-void each_tile(const AttentionHead& h, const HeadMemory& m, Index q0, Index k0, Index rows) {
+void each_tile(const AttentionHead& h, const HeadMemory& m, BlockPair& pair, Index rows) {
   for (Index row = 0; row < rows; row += kTileRows) {
-    with_rows(std::min<Index>(kTileRows, rows - row), TileType{h, m, q0, k0, row});
+    with_rows(std::min<Index>(kTileRows, rows - row), TileType{h, m, pair, row});
   }
+}
+
+void copy_rows(const float* from, Index from_row, Index rows, Index columns, float* to,
+               Index to_row) {
+  for (Index t = 0; t < rows; ++t) std::copy_n(from + t * from_row, columns, to + t * to_row);
 }
 
 void backward(const AttentionHead& h) {
   const HeadMemory m(h);
-  const Index padded = padded_head(h.head_width);
-  pack_keys(h.k, h.qkv_row, h.time, h.head_width, m.key_panels);
-  pack_keys(h.v, h.qkv_row, h.time, h.head_width, m.value_panels);
-  pack_head_rows(h.q, h.qkv_row, h.time, h.head_width, m.q);
-  pack_head_rows(h.k, h.qkv_row, h.time, h.head_width, m.k);
-  pack_head_rows(h.dout, h.dout_row, h.time, h.head_width, m.dout);
-  for (float* sums : {m.dq, m.dk, m.dv}) std::fill_n(sums, h.time * padded, 0.0f);
+  const Index padded = padded_head(h.head_width), width = h.head_width;
+  pack_keys(h.k, h.k_row, h.keys, width, m.key_panels);
+  pack_keys(h.v, h.v_row, h.keys, width, m.value_panels);
+  pack_head_rows(h.q, h.q_row, h.time, width, m.q);
+  pack_head_rows(h.k, h.k_row, h.keys, width, m.k);
+  pack_head_rows(h.dout, h.dout_row, h.time, width, m.dout);
+  std::fill_n(m.dq, h.time * padded, 0.0f);
+  for (float* sums : {m.dk, m.dv}) std::fill_n(sums, h.keys * padded, 0.0f);
   row_deltas(h, m.delta);
-  for (Index k0 = 0; k0 < h.time; k0 += kKeyBlock) {
-    const Index keys = std::min(kKeyBlock, h.time - k0);
-    for (Index q0 = h.causal ? k0 : 0; q0 < h.time; q0 += kKeyBlock) {
+  for (Index k0 = 0; k0 < h.keys; k0 += kKeyBlock) {
+    const Index keys = std::min(kKeyBlock, h.keys - k0);
+    const Index first = h.causal ? std::max<Index>(0, k0 - h.past) : 0;
+    for (Index q0 = first / kKeyBlock * kKeyBlock; q0 < h.time; q0 += kKeyBlock) {
       const Index queries = std::min(kKeyBlock, h.time - q0);
-      each_tile<ScoreTile>(h, m, q0, k0, queries);
-      each_tile<QueryGradientTile>(h, m, q0, k0, queries);
-      each_tile<KeyGradientTile>(h, m, q0, k0, keys);
+      BlockPair pair{q0, k0, {}};
+      each_tile<ScoreTile>(h, m, pair, queries);
+      each_tile<QueryGradientTile>(h, m, pair, queries);
+      each_tile<KeyGradientTile>(h, m, pair, keys);
     }
   }
-  for (Index t = 0; t < h.time; ++t) {
-    std::copy_n(m.dq + t * padded, h.head_width, h.dq + t * h.dqkv_row);
-    std::copy_n(m.dk + t * padded, h.head_width, h.dk + t * h.dqkv_row);
-    std::copy_n(m.dv + t * padded, h.head_width, h.dv + t * h.dqkv_row);
-  }
+  copy_rows(m.dq, padded, h.time, width, h.dq, h.dq_row);
+  copy_rows(m.dk, padded, h.keys, width, h.dk, h.dk_row);
+  copy_rows(m.dv, padded, h.keys, width, h.dv, h.dv_row);
 }
 
 }  // namespace

@@ -18,15 +18,26 @@ struct HeadDropout {
   Index keys = 0;           // elements from one query to the next
 };
 
+// One head's share of an AttentionMask; null: none.
+struct HeadMask {
+  const float* added = nullptr;  // of query 0
+  Index added_row = 0;
+  const unsigned char* key_blocked = nullptr;
+
+  explicit operator bool() const { return added != nullptr || key_blocked != nullptr; }
+};
+
 // Some query rows of one head, forward.
 struct AttentionRows {
   const float* q = nullptr;  // [rows, D]
   Index q_row = 0;
   const float* key_panels = nullptr;
   const float* values = nullptr;  // [keys, padded_head(D)]
-  Index rows = 0, first = 0;      // `first`: the position of q's first row among the keys
+  Index rows = 0, first = 0;      // `first`: which of the sequence's queries q's first row is
+  Index past = 0;                 // the position of query 0 among the keys
   Index keys = 0, head_width = 0;
   bool causal = true;
+  HeadMask mask;
   float scale = 1.0f;
   HeadDropout dropout;
   float* out = nullptr;  // [rows, D]
@@ -38,29 +49,30 @@ struct AttentionRows {
 
 // One head, backward.
 struct AttentionHead {
-  const float* q = nullptr;  // [T, D] each, rows `qkv_row` apart
-  const float* k = nullptr;
-  const float* v = nullptr;
-  Index qkv_row = 0;
+  const float* q = nullptr;  // [T, D]
+  const float* k = nullptr;  // [S, D]
+  const float* v = nullptr;  // [S, D]
+  Index q_row = 0, k_row = 0, v_row = 0;
   const float* out = nullptr;  // [T, D] each, rows `out_row` apart
   const float* dout = nullptr;
   Index out_row = 0, dout_row = 0;
   const float* row_max = nullptr;  // [T]
   const float* row_sum = nullptr;
-  Index time = 0, head_width = 0;
+  Index time = 0, keys = 0, past = 0, head_width = 0;
   bool causal = true;
+  HeadMask mask;
   float scale = 1.0f;
   HeadDropout dropout;
-  float* dq = nullptr;  // [T, D] each, rows `dqkv_row` apart
-  float* dk = nullptr;
-  float* dv = nullptr;
-  Index dqkv_row = 0;
-  float* scratch = nullptr;  // backward_scratch(T, D) floats
+  float* dq = nullptr;  // [T, D]
+  float* dk = nullptr;  // [S, D]
+  float* dv = nullptr;  // [S, D]
+  Index dq_row = 0, dk_row = 0, dv_row = 0;
+  float* scratch = nullptr;  // backward_scratch(T, S, D) floats
 };
 
 struct AttentionTarget {
   Index (*forward_scratch)(Index head_width);
-  Index (*backward_scratch)(Index time, Index head_width);
+  Index (*backward_scratch)(Index time, Index keys, Index head_width);
   // Keys [count, D] (rows `row` apart) into panels, zero-padded to whole blocks.
   void (*pack_keys)(const float* k, Index row, Index count, Index head_width, float* panels);
   // Rows [count, D] into rows of padded_head(D), zero-padded.

@@ -1,6 +1,7 @@
 #include "prenorm/layers/multihead_attention.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -18,9 +19,11 @@ Index checked_width(Index width, Index heads) {
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(ParameterRegistry& parameters, const std::string& name,
-                                       Index width, Index heads, bool bias)
-    : width_(checked_width(width, heads)),
+                                       Index width, Index heads, bool bias, bool causal)
+    : name_(name),
+      width_(checked_width(width, heads)),
       heads_(heads),
+      causal_(causal),
       in_(parameters, name + ".c_attn", width, 3 * width, bias),
       out_(parameters, name + ".c_proj", width, width, bias) {}
 
@@ -30,8 +33,25 @@ kernels::AttentionShape MultiheadAttention::shape(Index batch, Index time) const
   s.time = time;
   s.heads = heads_;
   s.head_width = head_width();
+  s.causal = causal_;
   s.scale = 1.0 / std::sqrt(static_cast<double>(head_width()));
   return s;
+}
+
+void MultiheadAttention::check_mask(Index batch, Index time,
+                                    const kernels::AttentionMask& mask) const {
+  const View<const float, 4>::Shape scores{batch, heads_, time, time};
+  if (mask.added && mask.added.shape() != scores) {
+    throw ShapeError(fmt::format("MultiheadAttention '{}': attn_mask: expected [{}], found [{}]",
+                                 name_, fmt::join(scores, ", "),
+                                 fmt::join(mask.added.shape(), ", ")));
+  }
+  const View<const unsigned char, 2>::Shape keys{batch, time};
+  if (mask.key_blocked && mask.key_blocked.shape() != keys) {
+    throw ShapeError(
+        fmt::format("MultiheadAttention '{}': key_padding_mask: expected [{}], found [{}]", name_,
+                    fmt::join(keys, ", "), fmt::join(mask.key_blocked.shape(), ", ")));
+  }
 }
 
 MultiheadAttention::Saved MultiheadAttention::plan(Arena& arena, Index batch, Index time) const {
@@ -43,10 +63,12 @@ MultiheadAttention::Saved MultiheadAttention::plan(Arena& arena, Index batch, In
 
 void MultiheadAttention::forward(const Runtime& run, Index batch, Index time, ConstMatrix x,
                                  Matrix y, Saved& saved, ConstMatrix residual,
-                                 const kernels::AttentionDropout& dropout) const {
+                                 const kernels::AttentionDropout& dropout,
+                                 const kernels::AttentionMask& mask) const {
+  check_mask(batch, time, mask);
   in_.forward(run, x, saved.qkv);
-  kernels::attention_forward(run, shape(batch, time), saved.qkv, saved.attended, saved.row_max,
-                             saved.row_sum, dropout);
+  kernels::attention_forward(run, shape(batch, time), kernels::split_qkv(ConstMatrix(saved.qkv)),
+                             mask, saved.attended, saved.row_max, saved.row_sum, dropout);
   kernels::Epilogue add;
   add.residual = residual;
   out_.forward(run, saved.attended, y, add);
@@ -54,10 +76,13 @@ void MultiheadAttention::forward(const Runtime& run, Index batch, Index time, Co
 
 void MultiheadAttention::backward(const Runtime& run, Index batch, Index time, ConstMatrix dy,
                                   ConstMatrix x, const Saved& saved, Matrix dx,
-                                  const kernels::AttentionDropout& dropout) {
+                                  const kernels::AttentionDropout& dropout,
+                                  const kernels::AttentionMask& mask) {
+  check_mask(batch, time, mask);
   out_.backward(run, dy, saved.attended, saved.dattended);
-  kernels::attention_backward(run, shape(batch, time), saved.dattended, saved.qkv, saved.attended,
-                              saved.row_max, saved.row_sum, saved.gradient, dropout);
+  kernels::attention_backward(
+      run, shape(batch, time), saved.dattended, kernels::split_qkv(ConstMatrix(saved.qkv)), mask,
+      saved.attended, saved.row_max, saved.row_sum, kernels::split_qkv(saved.gradient), dropout);
   in_.backward(run, saved.gradient, x, dx);
 }
 
@@ -66,7 +91,9 @@ void MultiheadAttention::forward_cached(const Runtime& run, Index batch, Index t
                                         kernels::KvCache& cache, Matrix qkv,
                                         Matrix attended) const {
   in_.forward(run, x, qkv);
-  kernels::attention_cached(run, shape(batch, time), qkv, past, cache, attended);
+  kernels::AttentionShape new_tokens = shape(batch, time);
+  new_tokens.past = past;
+  kernels::attention_cached(run, new_tokens, qkv, cache, attended);
   kernels::Epilogue add;
   add.residual = residual;
   out_.forward(run, attended, y, add);

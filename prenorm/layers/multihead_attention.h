@@ -1,4 +1,4 @@
-// Causal multi-head self-attention with packed heads, as GPT-2's:
+// Multi-head self-attention with packed heads, causal as GPT-2's or not:
 //
 //   q, k, v = split(x W_attn + b_attn);  y = concat_h(softmax(q_h k_hᵀ / sqrt(D)) v_h) W_proj +
 //   b_proj
@@ -21,19 +21,22 @@ class MultiheadAttention {
   // Registers NAME.c_attn [C, 3C] and NAME.c_proj [C, C]. Throws ConfigError unless heads divides
   // width.
   MultiheadAttention(ParameterRegistry& parameters, const std::string& name, Index width,
-                     Index heads, bool bias = true);
+                     Index heads, bool bias = true, bool causal = true);
 
   // Memory of a pass over [batch, time] tokens.
   Saved plan(Arena& arena, Index batch, Index time) const;
 
-  // x, y: [B·T, C]; y = residual + the output (residual empty: 0). y overlaps no operand.
+  // x, y: [B·T, C]; y = residual + the output (residual empty: 0). y overlaps no operand. A query
+  // that the mask leaves no key attends to nothing. Throws ShapeError.
   void forward(const Runtime& run, Index batch, Index time, ConstMatrix x, Matrix y, Saved& saved,
-               ConstMatrix residual, const kernels::AttentionDropout& dropout) const;
+               ConstMatrix residual, const kernels::AttentionDropout& dropout,
+               const kernels::AttentionMask& mask = {}) const;
 
   // dy, x, dx: [B·T, C]; dx may alias x, which is read first. Overwrites dx; adds to the
-  // parameters' gradients.
+  // parameters' gradients. The mask is the forward pass's.
   void backward(const Runtime& run, Index batch, Index time, ConstMatrix dy, ConstMatrix x,
-                const Saved& saved, Matrix dx, const kernels::AttentionDropout& dropout);
+                const Saved& saved, Matrix dx, const kernels::AttentionDropout& dropout,
+                const kernels::AttentionMask& mask = {});
 
   // The next `time` tokens of each sequence, at positions past, past + 1, …; the cache holds those
   // before. qkv [B·T, 3C] and attended [B·T, C] are scratch.
@@ -47,8 +50,11 @@ class MultiheadAttention {
 
  private:
   kernels::AttentionShape shape(Index batch, Index time) const;
+  void check_mask(Index batch, Index time, const kernels::AttentionMask& mask) const;
 
+  std::string name_;
   Index width_, heads_;
+  bool causal_;
   Linear in_;   // [C, 3C]
   Linear out_;  // [C, C]
 };

@@ -19,9 +19,12 @@ std::optional<NormPlacement> norm_placement_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-struct TransformerBlock::Drops {
-  AttentionDropout attention;
-  Dropout attention_residual, feed_forward_residual;
+// What a forward pass and its backward pass have in common.
+struct TransformerBlock::Pass {
+  Index batch, time;
+  const kernels::AttentionMask& mask;
+  AttentionDropout attention_dropout = {};
+  Dropout attention_residual_dropout = {}, feed_forward_residual_dropout = {};
 };
 
 TransformerBlock::TransformerBlock(ParameterRegistry& parameters, std::string name,
@@ -29,7 +32,8 @@ TransformerBlock::TransformerBlock(ParameterRegistry& parameters, std::string na
     : name_(std::move(name)),
       options_(options),
       ln_1_(parameters, name_ + ".ln_1", options.width, options.eps, options.bias),
-      attention_(parameters, name_ + ".attn", options.width, options.heads, options.bias),
+      attention_(parameters, name_ + ".attn", options.width, options.heads, options.bias,
+                 options.causal),
       ln_2_(parameters, name_ + ".ln_2", options.width, options.eps, options.bias),
       feed_forward_(parameters, name_ + ".mlp", options.width, options.inner, options.activation,
                     options.bias) {}
@@ -76,20 +80,23 @@ TransformerBlock::Saved TransformerBlock::plan(Arena& arena, Index batch, Index 
   return s;
 }
 
-TransformerBlock::Drops TransformerBlock::drops(const DropoutPosition* position, Index time) const {
-  Drops d;
-  if (position == nullptr) return d;
+TransformerBlock::Pass TransformerBlock::pass(Index batch, Index time,
+                                              const DropoutPosition* position,
+                                              const kernels::AttentionMask& mask) const {
+  Pass p{batch, time, mask};
+  if (position == nullptr) return p;
   const auto layer = static_cast<std::uint32_t>(options_.layer);
   const auto stream = [&](Purpose purpose) {
     return RandomStream{position->seed, purpose, position->step, layer};
   };
-  d.attention = {{stream(Purpose::kAttentionDropout), options_.attn_pdrop, 0},
-                 position->first_sequence};
+  p.attention_dropout = {{stream(Purpose::kAttentionDropout), options_.attn_pdrop, 0},
+                         position->first_sequence};
   const Index first = position->first_sequence * time * options_.width;
-  d.attention_residual = {stream(Purpose::kAttentionResidualDropout), options_.resid_pdrop, first};
-  d.feed_forward_residual = {stream(Purpose::kFeedForwardResidualDropout), options_.resid_pdrop,
-                             first};
-  return d;
+  p.attention_residual_dropout = {stream(Purpose::kAttentionResidualDropout), options_.resid_pdrop,
+                                  first};
+  p.feed_forward_residual_dropout = {stream(Purpose::kFeedForwardResidualDropout),
+                                     options_.resid_pdrop, first};
+  return p;
 }
 
 namespace {
@@ -113,72 +120,76 @@ ConstMatrix branch_gradient(const Runtime& run, const Dropout& drop, ConstMatrix
 }  // namespace
 
 void TransformerBlock::forward(const Runtime& run, Index batch, Index time, ConstMatrix x, Matrix y,
-                               Saved& saved, const DropoutPosition* dropout) const {
+                               Saved& saved, const DropoutPosition* dropout,
+                               const kernels::AttentionMask& mask) const {
   check_shape("TransformerBlock", name_, "x", x, batch * time, options_.width);
   check_shape("TransformerBlock", name_, "y", y, batch * time, options_.width);
-  const Drops d = drops(dropout, time);
+  const Pass p = pass(batch, time, dropout, mask);
   const bool pre = options_.norm == NormPlacement::kPre;
   const Matrix norm = saved.shared.norm;
 
   // h = x + MHA(LN1(x))  or  LN1(x + MHA(x))
   if (pre) ln_1_.forward(run, x, norm, saved.ln_1);
   const Matrix sum1 = pre ? saved.h : saved.sum1;
-  add_branch(run, d.attention_residual, x, sum1, [&](Matrix out, ConstMatrix residual) {
+  add_branch(run, p.attention_residual_dropout, x, sum1, [&](Matrix out, ConstMatrix residual) {
     attention_.forward(run, batch, time, pre ? ConstMatrix(norm) : x, out, saved.attention,
-                       residual, d.attention);
+                       residual, p.attention_dropout, mask);
   });
   if (!pre) ln_1_.forward(run, sum1, saved.h, saved.ln_1);
 
   // y = h + FFN(LN2(h))  or  LN2(h + FFN(h))
   if (pre) ln_2_.forward(run, saved.h, norm, saved.ln_2);
   const Matrix sum2 = pre ? y : saved.sum2;
-  add_branch(run, d.feed_forward_residual, saved.h, sum2, [&](Matrix out, ConstMatrix residual) {
-    feed_forward_.forward(run, pre ? norm : saved.h, out, saved.feed_forward, residual);
-  });
+  add_branch(run, p.feed_forward_residual_dropout, saved.h, sum2,
+             [&](Matrix out, ConstMatrix residual) {
+               feed_forward_.forward(run, pre ? norm : saved.h, out, saved.feed_forward, residual);
+             });
   if (!pre) ln_2_.forward(run, sum2, y, saved.ln_2);
 }
 
 void TransformerBlock::backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
-                                const Saved& saved, Matrix dy, const DropoutPosition* dropout) {
+                                const Saved& saved, Matrix dy, const DropoutPosition* dropout,
+                                const kernels::AttentionMask& mask) {
   check_shape("TransformerBlock", name_, "x", x, batch * time, options_.width);
   check_shape("TransformerBlock", name_, "dy", dy, batch * time, options_.width);
-  const Drops d = drops(dropout, time);
+  const Pass p = pass(batch, time, dropout, mask);
   if (options_.norm == NormPlacement::kPre) {
-    pre_norm_backward(run, batch, time, x, saved, dy, d);
+    pre_norm_backward(run, p, x, saved, dy);
   } else {
-    post_norm_backward(run, batch, time, x, saved, dy, d);
+    post_norm_backward(run, p, x, saved, dy);
   }
 }
 
 // dh = dy + LN2'(FFN'(dy)),  dx = dh + LN1'(MHA'(dh)). The norms' outputs are computed again from
 // what was kept, by the same function.
-void TransformerBlock::pre_norm_backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
-                                         const Saved& saved, Matrix dy, const Drops& d) {
+void TransformerBlock::pre_norm_backward(const Runtime& run, const Pass& p, ConstMatrix x,
+                                         const Saved& saved, Matrix dy) {
   const Matrix norm = saved.shared.norm, branch = saved.shared.branch;
   ln_2_.forward(run, saved.h, norm);
-  ConstMatrix dbranch = branch_gradient(run, d.feed_forward_residual, dy, branch);
+  ConstMatrix dbranch = branch_gradient(run, p.feed_forward_residual_dropout, dy, branch);
   feed_forward_.backward(run, dbranch, norm, saved.feed_forward, norm);
   ln_2_.backward(run, norm, saved.h, saved.ln_2, dy, dy);
 
   ln_1_.forward(run, x, norm);
-  dbranch = branch_gradient(run, d.attention_residual, dy, branch);
-  attention_.backward(run, batch, time, dbranch, norm, saved.attention, norm, d.attention);
+  dbranch = branch_gradient(run, p.attention_residual_dropout, dy, branch);
+  attention_.backward(run, p.batch, p.time, dbranch, norm, saved.attention, norm,
+                      p.attention_dropout, p.mask);
   ln_1_.backward(run, norm, x, saved.ln_1, dy, dy);
 }
 
 // ds2 = LN2'(dy),  dh = ds2 + FFN'(ds2),  ds1 = LN1'(dh),  dx = ds1 + MHA'(ds1).
-void TransformerBlock::post_norm_backward(const Runtime& run, Index batch, Index time,
-                                          ConstMatrix x, const Saved& saved, Matrix dy,
-                                          const Drops& d) {
+void TransformerBlock::post_norm_backward(const Runtime& run, const Pass& p, ConstMatrix x,
+                                          const Saved& saved, Matrix dy) {
   const Matrix norm = saved.shared.norm, branch = saved.shared.branch;
   ln_2_.backward(run, dy, saved.sum2, saved.ln_2, dy);
-  ConstMatrix dbranch = branch_gradient(run, d.feed_forward_residual, dy, branch);
+  ConstMatrix dbranch = branch_gradient(run, p.feed_forward_residual_dropout, dy, branch);
   feed_forward_.backward(run, dbranch, saved.h, saved.feed_forward, norm);
   kernels::add(run, dy, norm, dy);
 
   ln_1_.backward(run, dy, saved.sum1, saved.ln_1, dy);
-  dbranch = branch_gradient(run, d.attention_residual, dy, branch);
-  attention_.backward(run, batch, time, dbranch, x, saved.attention, norm, d.attention);
+  dbranch = branch_gradient(run, p.attention_residual_dropout, dy, branch);
+  attention_.backward(run, p.batch, p.time, dbranch, x, saved.attention, norm, p.attention_dropout,
+                      p.mask);
   kernels::add(run, dy, norm, dy);
 }
 

@@ -29,6 +29,7 @@ class TransformerBlock {
     Activation activation = Activation::kGeluTanh;
     double eps = 1e-5;
     bool bias = true;
+    bool causal = true;
     double attn_pdrop = 0.0, resid_pdrop = 0.0;
     Index layer = 0;  // its number in the stack: part of the key of its dropout masks
   };
@@ -63,13 +64,16 @@ class TransformerBlock {
   Shared plan_shared(Arena& arena, Index batch, Index time, bool backward) const;
   Saved plan(Arena& arena, Index batch, Index time, const Shared& shared) const;
 
-  // x, y: [B·T, C]; y may not alias x. Overwrites y.
+  // x, y: [B·T, C]; y may not alias x. Overwrites y. Throws ShapeError.
   void forward(const Runtime& run, Index batch, Index time, ConstMatrix x, Matrix y, Saved& saved,
-               const DropoutPosition* dropout = nullptr) const;
+               const DropoutPosition* dropout = nullptr,
+               const kernels::AttentionMask& mask = {}) const;
 
-  // dy: [B·T, C] becomes dx in place. x is the forward pass's. Adds to the parameters' gradients.
+  // dy: [B·T, C] becomes dx in place. x, dropout and mask are the forward pass's. Adds to the
+  // parameters' gradients.
   void backward(const Runtime& run, Index batch, Index time, ConstMatrix x, const Saved& saved,
-                Matrix dy, const DropoutPosition* dropout = nullptr);
+                Matrix dy, const DropoutPosition* dropout = nullptr,
+                const kernels::AttentionMask& mask = {});
 
   // Incremental decoding: `time` new tokens of each sequence from position `past`. x becomes y in
   // place. Uses saved's buffers as scratch.
@@ -80,12 +84,13 @@ class TransformerBlock {
   const Options& options() const { return options_; }
 
  private:
-  struct Drops;
-  Drops drops(const DropoutPosition* position, Index time) const;
-  void pre_norm_backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
-                         const Saved& saved, Matrix dy, const Drops& drops);
-  void post_norm_backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
-                          const Saved& saved, Matrix dy, const Drops& drops);
+  struct Pass;
+  Pass pass(Index batch, Index time, const DropoutPosition* position,
+            const kernels::AttentionMask& mask) const;
+  void pre_norm_backward(const Runtime& run, const Pass& pass, ConstMatrix x, const Saved& saved,
+                         Matrix dy);
+  void post_norm_backward(const Runtime& run, const Pass& pass, ConstMatrix x, const Saved& saved,
+                          Matrix dy);
 
   std::string name_;
   Options options_;

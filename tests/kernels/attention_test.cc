@@ -47,10 +47,11 @@ Result run_both(const Runtime& run, const Case& c, const TestMatrix& qkv, const 
   const Index rows = c.batch * c.time, stats = rows * c.heads;
   Result r{TestMatrix(rows, shape.width(), 3), TestMatrix(rows, 3 * shape.width(), 1),
            TestMatrix(1, stats), TestMatrix(1, stats)};
-  attention_forward(run, shape, qkv.view(), r.out.view(), r.row_max.view()[0], r.row_sum.view()[0],
-                    dropout_of(c));
-  attention_backward(run, shape, dout.view(), qkv.view(), r.out.view(), r.row_max.view()[0],
-                     r.row_sum.view()[0], r.dqkv.view(), dropout_of(c));
+  attention_forward(run, shape, split_qkv(ConstMatrix(qkv.view())), {}, r.out.view(),
+                    r.row_max.view()[0], r.row_sum.view()[0], dropout_of(c));
+  attention_backward(run, shape, dout.view(), split_qkv(ConstMatrix(qkv.view())), {}, r.out.view(),
+                     r.row_max.view()[0], r.row_sum.view()[0], split_qkv(r.dqkv.view()),
+                     dropout_of(c));
   return r;
 }
 
@@ -168,7 +169,7 @@ TEST(Attention, the_cache_gives_the_bits_of_the_whole_sequence_in_any_pieces) {
     const TestMatrix qkv = TestMatrix::random(2 * time, 3 * width, 1);
     on_every_runtime([&](const Runtime& run) {
       TestMatrix out(2 * time, width);
-      attention_forward(run, whole, qkv.view(), out.view(), {}, {}, {});
+      attention_forward(run, whole, split_qkv(ConstMatrix(qkv.view())), {}, out.view(), {}, {}, {});
       for (const std::vector<Index>& pieces :
            {std::vector<Index>{150}, {1, 149}, {64, 64, 22}, {63, 1, 1, 65, 20}}) {
         KvCache cache(2, c.heads, head_width, time);
@@ -176,6 +177,7 @@ TEST(Attention, the_cache_gives_the_bits_of_the_whole_sequence_in_any_pieces) {
         for (Index piece : pieces) {
           AttentionShape part = whole;
           part.time = piece;
+          part.past = past;
           TestMatrix some(2 * piece, 3 * width), got(2 * piece, width);
           for (Index b = 0; b < 2; ++b) {
             for (Index t = 0; t < piece; ++t) {
@@ -183,7 +185,7 @@ TEST(Attention, the_cache_gives_the_bits_of_the_whole_sequence_in_any_pieces) {
                           some.view()[b * piece + t].data());
             }
           }
-          attention_cached(run, part, some.view(), past, cache, got.view());
+          attention_cached(run, part, some.view(), cache, got.view());
           for (Index b = 0; b < 2; ++b) {
             for (Index t = 0; t < piece; ++t) {
               ASSERT_EQ(0, std::memcmp(got.view()[b * piece + t].data(),

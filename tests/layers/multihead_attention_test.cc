@@ -2,6 +2,7 @@
 
 #include "tests/layers/dropout_textbook.h"
 #include "tests/layers/layer_test_util.h"
+#include "tests/layers/mask_fixture.h"
 
 namespace prenorm {
 namespace {
@@ -108,6 +109,41 @@ Tensors planted(const Subject& s, Index heads, const Change& change) {
   return {dx, dattn.weight, dattn.bias, dproj.weight, dproj.bias};
 }
 
+TEST(MultiheadAttention, with_masks_is_the_textbook_with_the_same_masks) {
+  const Index batch = 2, heads = 2, width = 6;
+  for (bool causal : {true, false}) {
+    for (Index time : {7, 70}) {
+      SCOPED_TRACE(time);
+      const MaskFixture masks(batch, heads, time);
+      ParameterRegistry parameters;
+      MultiheadAttention layer(parameters, "attn", width, heads, true, causal);
+      fill(parameters, 1);
+      const std::vector<Index> shape{batch, time, width};
+      const Tensor x = random_tensor(shape, 11, 2.0), dy = random_tensor(shape, 12);
+      Subject s{{x}, dy, {}};
+      append_values(parameters, s.x);
+      s.run = [&](const Runtime& run) {
+        auto saved = place([&](Arena& arena) { return layer.plan(arena, batch, time); });
+        const TestMatrix in = matrix_of(x), din = matrix_of(dy);
+        TestMatrix y(x.rows(), width), dx(x.rows(), width);
+        parameters.zero_grad();
+        layer.forward(run, batch, time, in.view(), y.view(), saved.views, {}, {}, masks.mask);
+        layer.backward(run, batch, time, din.view(), in.view(), saved.views, dx.view(), {},
+                       masks.mask);
+        Outcome out{to_tensor(y.view()).reshaped(shape), {to_tensor(dx.view()).reshaped(shape)}};
+        append_gradients(parameters, out.gradients);
+        return out;
+      };
+      expect_is_the_textbook(s, [&](const auto& in) {
+        reference::MultiheadAttentionOptions options;
+        options.core.heads = heads;
+        options.core.causal = causal;
+        return reference::multihead_attention(in[0], parameters_of(in), options, masks.textbook);
+      });
+    }
+  }
+}
+
 TEST(MultiheadAttention, a_missing_scale_and_a_missing_key_gradient_are_found) {
   const Case c{2, 6, 2, 8};
   Fixture f(c);
@@ -204,6 +240,16 @@ TEST(MultiheadAttention, names_what_does_not_fit) {
   expect_error<ShapeError>(
       [&] { f.layer.forward(run, 1, 5, x3.view(), x4.view(), saved.views, {}, {}); },
       "Linear 'attn.c_proj': y: expected [5, 3], found [5, 4]");
+  const MaskFixture masks(1, 1, 4);
+  kernels::AttentionMask mask;
+  mask.added = masks.mask.added;
+  expect_error<ShapeError>(
+      [&] { f.layer.forward(run, 1, 5, x3.view(), x3.view(), saved.views, {}, {}, mask); },
+      "MultiheadAttention 'attn': attn_mask: expected [1, 1, 5, 5], found [1, 1, 4, 4]");
+  mask = {{}, masks.mask.key_blocked};
+  expect_error<ShapeError>(
+      [&] { f.layer.forward(run, 1, 5, x3.view(), x3.view(), saved.views, {}, {}, mask); },
+      "MultiheadAttention 'attn': key_padding_mask: expected [1, 5], found [1, 4]");
 }
 
 }  // namespace

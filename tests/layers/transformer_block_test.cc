@@ -5,6 +5,7 @@
 
 #include "tests/layers/dropout_textbook.h"
 #include "tests/layers/layer_test_util.h"
+#include "tests/layers/mask_fixture.h"
 
 namespace prenorm {
 namespace {
@@ -17,6 +18,7 @@ struct Case {
   Activation activation = Activation::kGeluTanh;
   bool bias = true;
   double attn_pdrop = 0.0, resid_pdrop = 0.0;
+  bool causal = true;
 };
 const Case kCases[] = {{2, 5, 3, 9, 29, kPre},
                        {2, 5, 3, 9, 29, kPost},
@@ -44,6 +46,7 @@ TransformerBlock::Options options_of(const Case& c) {
           .activation = c.activation,
           .eps = 1e-5,
           .bias = c.bias,
+          .causal = c.causal,
           .attn_pdrop = c.attn_pdrop,
           .resid_pdrop = c.resid_pdrop,
           .layer = 3};
@@ -65,13 +68,14 @@ struct Fixture {
     });
   }
   Outcome run(const Runtime& run, const Tensor& x, const Tensor& dy,
-              const TransformerBlock::DropoutPosition* at) {
+              const TransformerBlock::DropoutPosition* at,
+              const kernels::AttentionMask& mask = {}) {
     auto saved = placed(c.batch, c.time);
     const TestMatrix in = matrix_of(x);
     TestMatrix y(x.rows(), c.width, 2), dx = matrix_of(dy, 1);
     parameters.zero_grad();
-    block.forward(run, c.batch, c.time, in.view(), y.view(), saved.views, at);
-    block.backward(run, c.batch, c.time, in.view(), saved.views, dx.view(), at);
+    block.forward(run, c.batch, c.time, in.view(), y.view(), saved.views, at, mask);
+    block.backward(run, c.batch, c.time, in.view(), saved.views, dx.view(), at, mask);
     Outcome out{to_tensor(y.view()).reshaped(x.shape()),
                 {to_tensor(dx.view()).reshaped(x.shape())}};
     append_gradients(parameters, out.gradients);
@@ -108,6 +112,7 @@ reference::BlockOptions textbook_options(const Case& c) {
   reference::BlockOptions options;
   options.norm = textbook(c.norm);
   options.attn.core.heads = c.heads;
+  options.attn.core.causal = c.causal;
   options.mlp.act.kind = textbook(c.activation);
   return options;
 }
@@ -139,6 +144,25 @@ TEST(TransformerBlock, with_dropout_is_the_textbook_under_the_same_masks) {
     SCOPED_TRACE(name(c));
     Fixture f(c);
     expect_is_the_textbook(f.subject(), textbook_with_dropout(c));
+  }
+}
+
+TEST(TransformerBlock, with_masks_is_the_textbook_with_the_same_masks) {
+  for (Case c : {kCases[0], kCases[1]}) {
+    SCOPED_TRACE(name(c));
+    for (bool causal : {true, false}) {
+      c.causal = causal;
+      Fixture f(c);
+      const MaskFixture masks(c.batch, c.heads, c.time);
+      Subject s = f.subject(nullptr);
+      s.run = [&f, &masks, x = s.x[0], dy = s.dy](const Runtime& on) {
+        return f.run(on, x, dy, nullptr, masks.mask);
+      };
+      expect_is_the_textbook(s, [&](const auto& in) {
+        return reference::transformer_block(in[0], block_of(in, c.bias), textbook_options(c),
+                                            masks.textbook);
+      });
+    }
   }
 }
 

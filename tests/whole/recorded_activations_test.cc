@@ -134,7 +134,9 @@ TEST(RecordedActivations, every_stage_of_the_first_block_agrees) {
   shape.heads = kHeads;
   shape.head_width = kHead;
   shape.scale = 0.25;
-  kernels::attention_forward(run, shape, r.matrix("qkv", 3 * kWidth).view, y.view, {}, {}, {});
+  kernels::attention_forward(run, shape,
+                             kernels::split_qkv(ConstMatrix(r.matrix("qkv", 3 * kWidth).view)), {},
+                             y.view, {}, {}, {});
   expect_stage(r, "y", y);
 
   kernels::Epilogue residual;
