@@ -107,6 +107,10 @@ count() {
 
 # ---- build and run ------------------------------------------------------------------------------
 
+# The arithmetic is also tried with a second compiler and on another processor, emulated.
+if is_debian && [[ $(dpkg --print-architecture) == amd64 ]]; then
+  extra_packages+=(clang-14 g++-aarch64-linux-gnu qemu-user)
+fi
 prepare_tools "${BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev python3 "${extra_packages[@]}"
 if $with_python; then prepare_python; fi
 

@@ -5,6 +5,7 @@
 #include "prenorm/cli/addition.h"
 #include "prenorm/cli/bench.h"
 #include "prenorm/cli/eval.h"
+#include "prenorm/cli/fingerprint.h"
 #include "prenorm/cli/generate.h"
 #include "prenorm/cli/inspect.h"
 #include "prenorm/cli/train.h"
@@ -33,6 +34,8 @@ std::span<const VerbEntry> all_verbs() {
                 "prenorm bench train --n-layer 4 --n-head 4 --n-embd 128 --block-size 64 "
                 "--batch-size 12 --vocab-size 65",
                 make_bench},
+      VerbEntry{"fingerprint", "checks that this machine gives the bits that every machine gives",
+                "prenorm fingerprint [flags]", "prenorm fingerprint --threads 3", make_fingerprint},
   };
   return kVerbs;
 }

@@ -22,12 +22,12 @@ constexpr std::array kNames = {Entry{Isa::kAvx2, "avx2"}, Entry{Isa::kAvx512, "a
 std::pair<std::array<Isa, 3>, std::size_t> detect() {
   std::array<Isa, 3> found{};
   std::size_t count = 0;
-  const auto here = static_cast<std::int64_t>(hwy::SupportedTargets());
 #if HWY_ARCH_X86
+  const auto here = static_cast<std::int64_t>(hwy::SupportedTargets());
   if ((here & HWY_AVX3) != 0) found[count++] = Isa::kAvx512;
   if ((here & HWY_AVX2) != 0) found[count++] = Isa::kAvx2;
-#else
-  if ((here & HWY_NEON) != 0) found[count++] = Isa::kNeon;
+#elif HWY_ARCH_ARM_A64
+  found[count++] = Isa::kNeon;  // every 64-bit Arm has it
 #endif
   return {found, count};
 }

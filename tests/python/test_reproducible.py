@@ -1,4 +1,5 @@
-"""The same bytes come out of training for any number of threads, in one go or resumed."""
+"""The same bytes come out of training for any number of threads, on every instruction set, with any
+split into micro-batches, in one go or resumed. Dropout is on."""
 
 import hashlib
 import subprocess
@@ -17,20 +18,20 @@ def train(prenorm, text_file, folder, *flags):
 @pytest.fixture(scope="module")
 def one_thread(prenorm, text_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "one"
-    return train(prenorm, text_file, folder, "--max-iters", 50, "--threads", 1)
+    return train(prenorm, text_file, folder, "--max-iters", 100, "--threads", 1)
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, 3, 8])
 def test_training_gives_the_same_bytes_for_any_number_of_threads(
     prenorm, text_file, tmp_path, one_thread, threads
 ):
     folder = tmp_path / "run"
-    assert train(prenorm, text_file, folder, "--max-iters", 50, "--threads", threads) == one_thread
+    assert train(prenorm, text_file, folder, "--max-iters", 100, "--threads", threads) == one_thread
 
 
 def test_another_seed_gives_other_bytes(prenorm, text_file, tmp_path, one_thread):
     folder = tmp_path / "run"
-    assert train(prenorm, text_file, folder, "--max-iters", 50, "--seed", 6) != one_thread
+    assert train(prenorm, text_file, folder, "--max-iters", 100, "--seed", 6) != one_thread
 
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512", "neon"])
@@ -43,12 +44,24 @@ def test_training_gives_the_same_bytes_on_every_instruction_set(
     if b"isa: expected" in probe.stderr:
         pytest.skip(f"this machine does not run {isa}")
     folder = tmp_path / "run"
-    assert train(prenorm, text_file, folder, "--max-iters", 50, "--isa", isa) == one_thread
+    assert train(prenorm, text_file, folder, "--max-iters", 100, "--isa", isa) == one_thread
 
 
 def test_a_run_that_is_resumed_gives_the_same_bytes(prenorm, text_file, tmp_path, one_thread):
-    """Cut at step 20 by a smaller --max-iters, with the schedule of the whole run."""
+    """Cut at step 40 by a smaller --max-iters, with the schedule of the whole run."""
     folder = tmp_path / "run"
-    schedule = ("--lr-decay-iters", 50, "--warmup-iters", 2)
-    train(prenorm, text_file, folder, "--max-iters", 20, *schedule)
-    assert train(prenorm, text_file, folder, "--max-iters", 50, "--resume", *schedule) == one_thread
+    schedule = ("--lr-decay-iters", 100, "--warmup-iters", 5)
+    train(prenorm, text_file, folder, "--max-iters", 40, *schedule)
+    assert train(prenorm, text_file, folder, "--max-iters", 100, "--resume", *schedule) == one_thread
+
+
+def test_micro_batches_of_whole_sum_blocks_give_the_bytes_of_one_batch(
+    prenorm, text_file, tmp_path
+):
+    """1,024 tokens a step, in pieces of 1,024, 512 and 256."""
+    hashes = [
+        train(prenorm, text_file, tmp_path / str(pieces), "--max-iters", 100,
+              "--batch-size", 32 // pieces, "--gradient-accumulation-steps", pieces)
+        for pieces in (1, 2, 4)
+    ]
+    assert hashes[0] == hashes[1] == hashes[2]
