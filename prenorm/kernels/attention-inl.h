@@ -129,37 +129,6 @@ HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const floa
   }
 }
 
-// The keys of the block from `k0` that a query sees: by the causal rule and the count of keys, the
-// first `count` of them; of these, the ones that the mask leaves.
-HWY_INLINE Index visible(bool causal, Index position, Index k0, Index keys) {
-  const Index end = causal ? std::min(keys, position + 1) : keys;
-  return std::clamp<Index>(end - k0, 0, kKeyBlock);
-}
-inline std::uint64_t unmasked(const HeadMask& mask, Index query, Index k0, Index count) {
-  std::uint64_t bits = first_bits(count);
-  const float* added = mask.added == nullptr ? nullptr : mask.added + query * mask.added_row + k0;
-  for (Index j = 0; j < count; ++j) {
-    const bool blocked =
-        (added != nullptr && added[j] == -std::numeric_limits<float>::infinity()) ||
-        (mask.key_blocked != nullptr && mask.key_blocked[k0 + j] != 0);
-    if (blocked) bits &= ~(std::uint64_t{1} << j);
-  }
-  return bits;
-}
-
-// Scaled scores of one row, with the mask's numbers added and what it blocks set to −∞.
-HWY_INLINE void scale_masked(const HeadMask& mask, Index query, Index k0, Index count,
-                             std::uint64_t seen, float scale, float* s) {
-  const float* added = mask.added == nullptr ? nullptr : mask.added + query * mask.added_row + k0;
-  for (Index j = 0; j < count; ++j) {
-    if ((seen >> j & 1) == 0) {
-      s[j] = -std::numeric_limits<float>::infinity();
-    } else {
-      s[j] = added == nullptr ? s[j] * scale : std::fma(s[j], scale, added[j]);
-    }
-  }
-}
-
 // Multiplies the first `count` (at most 64) of one row's numbers, keys from `key`, by the dropout
 // mask.
 HWY_INLINE void drop_row(const HeadDropout& drop, Index query, Index key, Index count, float* p) {

@@ -73,7 +73,7 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
     rows.head_width = shape.head_width;
     rows.causal = shape.causal;
     rows.mask = head_mask(mask, b, h);
-    rows.scale = static_cast<float>(shape.scale);
+    rows.scale = shape.scale;
     rows.dropout = head_dropout(dropout, shape, b, h);
     rows.out = out[row].data() + h * shape.head_width;
     rows.out_row = out.stride(0);
@@ -144,7 +144,7 @@ void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMa
     head.head_width = shape.head_width;
     head.causal = shape.causal;
     head.mask = head_mask(mask, b, h);
-    head.scale = static_cast<float>(shape.scale);
+    head.scale = shape.scale;
     head.dropout = head_dropout(dropout, shape, b, h);
     head.scratch = run.worker_scratch(worker);
     target.backward(head);

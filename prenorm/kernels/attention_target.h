@@ -38,7 +38,7 @@ struct AttentionRows {
   Index keys = 0, head_width = 0;
   bool causal = true;
   HeadMask mask;
-  float scale = 1.0f;
+  double scale = 1.0;
   HeadDropout dropout;
   float* out = nullptr;  // [rows, D]
   Index out_row = 0;
@@ -61,7 +61,7 @@ struct AttentionHead {
   Index time = 0, keys = 0, past = 0, head_width = 0;
   bool causal = true;
   HeadMask mask;
-  float scale = 1.0f;
+  double scale = 1.0;
   HeadDropout dropout;
   float* dq = nullptr;  // [T, D]
   float* dk = nullptr;  // [S, D]

@@ -101,6 +101,7 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
 
 void multiply(const Runtime& run, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0 && p.epilogue.accumulate) return;  // a gradient of no tokens
   const MatmulTarget& target = matmul_target(run.isa());
   if (p.b.form == Right::Form::kPacked) {
     assert(p.b.packed->serves(run));

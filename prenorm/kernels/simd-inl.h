@@ -158,6 +158,17 @@ HWY_INLINE F16 max(const F16& a, const F16& b) {
   return r;
 }
 
+// |x|, and 0 where x is infinite or NaN.
+HWY_INLINE F16 size_of_finite(const F16& x) {
+  const DF d;
+  F16 r;
+  PRENORM_EACH_F(i) {
+    const VF size = hn::Abs(x.v[i]);
+    r.v[i] = hn::IfThenElseZero(hn::Lt(size, hn::Inf(d)), size);
+  }
+  return r;
+}
+
 // Lanes at or past `count` become `fill`.
 HWY_INLINE F16 keep_first(const F16& x, Index count, float fill) {
   const DF d;

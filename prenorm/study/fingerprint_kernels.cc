@@ -177,10 +177,10 @@ std::uint64_t embedding_hash(const Runtime& run) {
 }
 
 // Both passes of attention: 2 sequences of 70 tokens, 3 heads of 20.
-template <bool kMasked>
+template <bool kMasked, int kSize>
 struct AttentionProblem {
   static constexpr Index kTime = 70, kWidth = 60, kAll = 2 * kTime;
-  Numbers qkv{kAll, 3 * kWidth, 1, 2.0}, added{kTime, kTime, 3}, out{kAll, kWidth};
+  Numbers qkv{kAll, 3 * kWidth, 1, kSize}, added{kTime, kTime, 3}, out{kAll, kWidth};
   Numbers stats{2, kAll * 3}, dqkv{kAll, 3 * kWidth};
   kernels::AttentionShape shape{
       .batch = 2, .time = kTime, .heads = 3, .head_width = 20, .scale = 0.2236};
@@ -203,14 +203,14 @@ struct AttentionProblem {
   kernels::AttentionInputs inputs() const { return kernels::split_qkv(ConstMatrix(qkv)); }
 };
 
-template <bool kMasked>
+template <bool kMasked, int kSize = 2>
 std::uint64_t attention_forward_hash(const Runtime& run) {
-  return hash_of(AttentionProblem<kMasked>(run).out);
+  return hash_of(AttentionProblem<kMasked, kSize>(run).out);
 }
 
-template <bool kMasked>
+template <bool kMasked, int kSize = 2>
 std::uint64_t attention_backward_hash(const Runtime& run) {
-  AttentionProblem<kMasked> p(run);
+  AttentionProblem<kMasked, kSize> p(run);
   kernels::attention_backward(run, p.shape, Numbers(p.kAll, p.kWidth, 2), p.inputs(), p.mask, p.out,
                               p.stats.row(0), p.stats.row(1), kernels::split_qkv(Matrix(p.dqkv)),
                               p.dropout);
@@ -250,6 +250,8 @@ std::span<const KernelFingerprint> kernel_fingerprints() {
       KernelFingerprint{"attention backward", attention_backward_hash<false>},
       KernelFingerprint{"masked attention", attention_forward_hash<true>},
       KernelFingerprint{"masked attention backward", attention_backward_hash<true>},
+      KernelFingerprint{"attention of large scores", attention_forward_hash<true, 9>},
+      KernelFingerprint{"its backward", attention_backward_hash<true, 9>},
       KernelFingerprint{"AdamW", adamw_hash},
   };
   return kAll;
