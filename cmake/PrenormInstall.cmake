@@ -20,6 +20,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/prenorm" DESTINATION "${CMAKE_INSTALL_I
         PATTERN "kernels/*_target.h" EXCLUDE
         PATTERN "kernels/targets.h" EXCLUDE
         PATTERN "base/json.h" EXCLUDE
+        PATTERN "text/*json*.h" EXCLUDE
         PATTERN "prenorm/cli" EXCLUDE)
 install(EXPORT prenormTargets NAMESPACE prenorm:: DESTINATION "${PRENORM_PACKAGE_DIR}")
 

@@ -4,6 +4,8 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace prenorm {
 
@@ -18,5 +20,11 @@ constexpr std::array<char32_t, 256> make_byte_level_alphabet() {
 }
 
 inline constexpr std::array<char32_t, 256> kByteLevelAlphabet = make_byte_level_alphabet();
+
+// Appends the bytes that a token of such a vocabulary stands for. False, and nothing appended,
+// where a character of it is not of the alphabet.
+bool append_byte_level_bytes(std::string& out, std::string_view spelling);
+// The other way round.
+std::string byte_level_spelling(std::string_view bytes);
 
 }  // namespace prenorm

@@ -69,13 +69,13 @@ std::vector<TokenId> encode_part(const Text& text, std::size_t begin, std::size_
 }
 
 // Where the held-out part begins: after floor(n · (1 − fraction)) of the text's n characters, or
-// bytes where it need not be UTF-8.
+// bytes where the tokens are bytes. Text that is not UTF-8 is cut somewhere near.
 std::size_t split_offset(const Text& text, const Tokenizer& tokenizer, double fraction) {
   const std::string& bytes = text.bytes;
   const auto begins_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   };
-  const bool characters = tokenizer.needs_utf8();
+  const bool characters = tokenizer.kind() != "byte";
   const auto n = characters
                      ? static_cast<std::size_t>(std::ranges::count_if(bytes, begins_character))
                      : bytes.size();

@@ -34,12 +34,17 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // Throws EncodeError (a DataError) naming the byte offset and the character.
+  // Special tokens (<|endoftext|>) in the text are plain text.
   virtual std::vector<TokenId> encode(std::string_view text) const = 0;
+  // The same, but special tokens in the text become their ids: for text that one trusts.
+  virtual std::vector<TokenId> encode_with_special_tokens(std::string_view text) const {
+    return encode(text);
+  }
   // The exact bytes; a token need not be a whole character. Throws DataError for an id outside the
   // vocabulary.
   virtual std::string decode(std::span<const TokenId> ids) const = 0;
   virtual Index vocab_size() const = 0;
-  virtual std::string_view kind() const = 0;  // "byte", "char"
+  virtual std::string_view kind() const = 0;  // "byte", "char", "bpe"
   // Whether the text must be UTF-8; otherwise any bytes will do.
   virtual bool needs_utf8() const = 0;
   // Writes tokenizer.json and tokenizer_config.json durably. Throws IoError.
@@ -48,7 +53,8 @@ class Tokenizer {
   std::string decode(TokenId id) const;
 };
 
-// Reads what save() wrote, also after transformers has saved it again.
+// Reads what save() wrote, also after transformers has saved it again, and a folder that holds
+// GPT-2's vocab.json and merges.txt.
 // Throws IoError; FormatError naming the file, also for a tokenizer of another kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 

@@ -8,9 +8,12 @@
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/text/bpe_json.h"
+#include "prenorm/text/bpe_tokenizer.h"
 #include "prenorm/text/byte_level.h"
 #include "prenorm/text/byte_tokenizer.h"
 #include "prenorm/text/char_tokenizer.h"
+#include "prenorm/text/json_reader.h"
 
 namespace prenorm {
 namespace {
@@ -46,18 +49,19 @@ Json model_of(std::span<const char32_t> symbols) {
 }
 
 // Reads a tokenizer.json of the kinds above; everything else is refused with what it is.
-class Reader {
+class Reader : JsonReader {
  public:
-  explicit Reader(std::string name) : name_(std::move(name)) {}
+  using JsonReader::JsonReader;
+  using JsonReader::refuse;
 
   std::unique_ptr<Tokenizer> read(const Json& json) const {
     const Json& model = member(json, "model");
     if (const Json& type = member(model, "type"); type != "BPE") {
-      refuse("a byte or char tokenizer", "a model of type " + shown(type));
+      refuse("a byte, char or BPE tokenizer", "a model of type " + shown(type));
     }
     const Json& merges = member(model, "merges");
     if (!merges.is_array() || !merges.empty()) {
-      refuse("a byte or char tokenizer, which has no merges",
+      refuse("a byte or char tokenizer, which has no merges, or GPT-2's pre_tokenizer",
              std::to_string(merges.size()) + " merges");
     }
     for (const char* key : {"normalizer", "added_tokens"}) {
@@ -72,33 +76,11 @@ class Reader {
       return std::make_unique<ByteTokenizer>();
     }
     if (pre.empty() && decoder == "Fuse") return std::make_unique<CharTokenizer>(symbols);
-    refuse("a byte or char tokenizer",
+    refuse("a byte, char or BPE tokenizer",
            "pre_tokenizer '" + printable(pre) + "' with decoder '" + printable(decoder) + "'");
   }
 
-  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
-    throw FormatError(name_ + ": expected " + std::string(expected) + ", found " +
-                      std::string(found));
-  }
-
  private:
-  static std::string shown(const Json& value) { return printable(dump_json_compact(value), 60); }
-
-  // A member of an object; null where it is absent.
-  const Json& member(const Json& json, const char* key) const {
-    static const Json kNull;
-    if (!json.is_object()) refuse("an object around '" + std::string(key) + "'", shown(json));
-    const auto it = json.find(key);
-    return it == json.end() ? kNull : *it;
-  }
-
-  std::string type_of(const Json& json, const char* key) const {
-    const Json& value = member(json, key);
-    if (value.is_null()) return "";
-    const Json& type = member(value, "type");
-    return type.is_string() ? type.get<std::string>() : shown(type);
-  }
-
   // The single character of each token, by id.
   std::vector<char32_t> symbols_of(const Json& vocab) const {
     if (!vocab.is_object() || vocab.empty()) refuse("a vocabulary", shown(vocab));
@@ -129,8 +111,6 @@ class Reader {
       if (member(pre, key) != false) refuse(std::string(key) + " false in pre_tokenizer", "true");
     }
   }
-
-  std::string name_;
 };
 
 // What tokenizer_config.json says of the kind; nothing where it says nothing or is not there.
@@ -170,8 +150,18 @@ void save_symbol_tokenizer(const std::filesystem::path& folder, std::string_view
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json";
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  if (!has("tokenizer.json") && (has("vocab.json") || has("encoder.json"))) {
+    return load_bpe_tokenizer(folder);
+  }
   const std::string name = file.string();
-  std::unique_ptr<Tokenizer> tokenizer = Reader(name).read(parse_json(read_file(file), name));
+  const Json json = parse_json(read_file(file), name);
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (describes_bpe(json)) {
+    tokenizer = std::make_unique<BpeTokenizer>(bpe_model_of(json, name));
+  } else {
+    tokenizer = Reader(name).read(json);
+  }
   const auto kind = configured_kind(folder / "tokenizer_config.json");
   if (kind && *kind != tokenizer->kind()) {
     Reader(name).refuse("a " + printable(*kind) + " tokenizer as tokenizer_config.json says",

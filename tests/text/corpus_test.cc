@@ -8,8 +8,10 @@
 #include <sstream>
 
 #include "prenorm/base/file.h"
+#include "prenorm/text/bpe_tokenizer.h"
 #include "prenorm/text/byte_tokenizer.h"
 #include "prenorm/text/char_tokenizer.h"
+#include "tests/text/small_bpe.h"
 
 namespace prenorm {
 namespace {
@@ -164,6 +166,18 @@ TEST_F(CorpusTest, the_split_counts_characters_and_never_cuts_one) {
   EXPECT_EQ(corpus.train.size(), 15u);
   EXPECT_EQ(corpus.validation.size(), 5u);
   EXPECT_EQ(tokenizer.decode(corpus.train) + tokenizer.decode(corpus.validation), bytes);
+}
+
+TEST_F(CorpusTest, tokens_of_several_bytes_are_split_between_characters_too) {
+  std::string bytes;
+  for (int i = 0; i < 20; ++i) bytes += "\xC3\xA9";
+  const BpeTokenizer tokenizer(small_bpe());
+  const CorpusOptions options = {.block_size = 4, .validation_fraction = 0.25};
+  const Corpus corpus = make_corpus(text_of(bytes), tokenizer, options);
+  EXPECT_EQ(corpus.train, std::vector<TokenId>(15, 263));
+  EXPECT_EQ(corpus.validation, std::vector<TokenId>(5, 263));
+  const Corpus odd = make_corpus(text_of(bytes + "\xFF\x80\x80"), tokenizer, options);
+  EXPECT_EQ(tokenizer.decode(odd.train) + tokenizer.decode(odd.validation), bytes + "\xFF\x80\x80");
 }
 
 TEST_F(CorpusTest, tinyshakespeare_splits_as_nanogpt_splits_it) {

@@ -1,7 +1,9 @@
 #include "prenorm/text/tokenizer.h"
 
+#include "prenorm/text/bpe_tokenizer.h"
 #include "prenorm/text/byte_tokenizer.h"
 #include "prenorm/text/char_tokenizer.h"
+#include "tests/text/small_bpe.h"
 #include "tests/text/tokenizer_folder.h"
 
 namespace prenorm {
@@ -73,6 +75,20 @@ TEST_F(LoadTokenizer, a_byte_level_vocabulary_must_be_the_bytes_in_order) {
   edit("tokenizer.json", [](Json& j) { j["pre_tokenizer"].erase("add_prefix_space"); });
   EXPECT_THAT([&] { load_tokenizer(path_); },
               ThrowsMessage<FormatError>(HasSubstr("add_prefix_space false")));
+}
+
+TEST_F(LoadTokenizer, a_byte_level_bpe_is_known_by_its_pattern_and_by_gpt2s_files) {
+  BpeTokenizer(small_bpe()).save(path_);
+  EXPECT_EQ(load_tokenizer(path_)->kind(), "bpe");
+  edit("tokenizer.json", [](Json& j) { j["model"]["merges"] = Json::array(); });
+  EXPECT_EQ(load_tokenizer(path_)->encode("the").size(), 3u);
+  edit("tokenizer.json", [](Json& j) { j["normalizer"] = {{"type", "NFC"}}; });
+  EXPECT_THAT([&] { load_tokenizer(path_); },
+              ThrowsMessage<FormatError>(HasSubstr("tokenizer.json: expected a BPE without")));
+  fs::remove(path_ / "tokenizer.json");
+  write_file_durably(path_ / "vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  write_file_durably(path_ / "merges.txt", "a b\n");
+  EXPECT_EQ(load_tokenizer(path_)->encode("abb"), (std::vector<TokenId>{2, 1}));
 }
 
 TEST_F(LoadTokenizer, files_that_disagree_are_refused) {
