@@ -11,11 +11,11 @@
 #include "prenorm/cli/message.h"
 #include "prenorm/cli/progress_line.h"
 #include "prenorm/cli/run_folder.h"
+#include "prenorm/cli/tokenizer_choice.h"
 #include "prenorm/cli/train_flags.h"
 #include "prenorm/generate/generator.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
-#include "prenorm/text/byte_tokenizer.h"
 #include "prenorm/text/char_tokenizer.h"
 #include "prenorm/text/corpus.h"
 #include "prenorm/train/metrics.h"
@@ -40,6 +40,7 @@ class Train : public Verb {
 
  private:
   Material read_material(const OptionTable& table, bool resuming, const Streams& streams) const;
+  void check_same(const Tokenizer& before, const Tokenizer* now) const;
   void take_over(const OptionTable& table, const std::filesystem::path& folder);
   int train(const Runtime& run, Gpt& model, const Material& material, const RunFolder& folder,
             bool resuming, const Streams& streams);
@@ -58,6 +59,7 @@ int Train::run(const OptionTable& table, const Streams& streams) {
   if (flags_.data.empty()) throw ConfigError("--data: expected a text file, found none");
   const Runtime run(flags_.common.runtime());
   const RunFolder folder(flags_.out_dir);
+  folder.recover();
   folder.check(flags_.resume, flags_.force);
   const bool resuming = flags_.resume && folder.holds_state();
   if (resuming) take_over(table, folder.path());
@@ -70,7 +72,7 @@ int Train::run(const OptionTable& table, const Streams& streams) {
     model = load_pretrained(folder.path(), Gpt::Mode::kTraining);
   } else {
     model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
-    model->initialize(flags_.train.seed);
+    model->initialize(flags_.train.seed, flags_.train.init);
   }
   return train(run, *model, material, folder, resuming, streams);
 }
@@ -101,23 +103,25 @@ void Train::take_over(const OptionTable& table, const std::filesystem::path& fol
   keep("resid-pdrop", before.resid_pdrop, now.resid_pdrop);
 }
 
+// Of the run to go on with and of the flag; none is "char".
+void Train::check_same(const Tokenizer& before, const Tokenizer* now) const {
+  const std::string_view kind = now == nullptr ? "char" : now->kind();
+  if (before.kind() == kind && (now == nullptr || before.vocab_size() == now->vocab_size())) return;
+  throw ConfigError(fmt::format("--tokenizer: expected {} as in the run to go on with, found {}",
+                                before.kind(), flags_.tokenizer));
+}
+
 Material Train::read_material(const OptionTable& table, bool resuming,
                               const Streams& streams) const {
   Material material;
-  std::string kind = flags_.tokenizer;
-  if (resuming) {
-    material.tokenizer = load_tokenizer(flags_.out_dir);
-    if (table.given("tokenizer") && material.tokenizer->kind() != kind) {
-      throw ConfigError(
-          fmt::format("--tokenizer: expected {} as in the run to go on with, found {}",
-                      material.tokenizer->kind(), kind));
-    }
-    kind = material.tokenizer->kind();
-  }
-  Text text = read_text(flags_.data, kind == "byte" ? TextEncoding::kBytes : TextEncoding::kUtf8);
+  const bool given = table.given("tokenizer") || !resuming;
+  std::unique_ptr<Tokenizer> named = given ? open_tokenizer(flags_.tokenizer) : nullptr;
+  material.tokenizer = resuming ? load_tokenizer(flags_.out_dir) : std::move(named);
+  if (resuming && given) check_same(*material.tokenizer, named.get());
+  const bool bytes = material.tokenizer && !material.tokenizer->needs_utf8();
+  Text text = read_text(flags_.data, bytes ? TextEncoding::kBytes : TextEncoding::kUtf8);
   material.bytes = text.bytes.size();
-  if (!resuming && kind == "byte") material.tokenizer = std::make_unique<ByteTokenizer>();
-  if (!resuming && kind == "char") {
+  if (!material.tokenizer) {
     material.tokenizer = std::make_unique<CharTokenizer>(CharTokenizer::from_text(text.bytes));
   }
   material.corpus = make_corpus(

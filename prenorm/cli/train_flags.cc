@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "prenorm/base/error.h"
+#include "prenorm/cli/tokenizer_choice.h"
 
 namespace prenorm::cli {
 namespace {
@@ -27,8 +28,7 @@ void TrainFlags::declare(OptionTable& table) {
   table.group("Data");
   table.texts("data", data, "FILE", "text to train on, also as arguments; - is standard input")
       .from_positionals();
-  table.choice("tokenizer", tokenizer, {"byte", "char"},
-               "a token a byte (any file), or a token a character (UTF-8)");
+  table.text("tokenizer", tokenizer, "NAME", kTokenizerNames);
   table.real("val-fraction", train.val_fraction, {.min = 0, .max = 0.99},
              "the text's last part, held out to measure on");
   table.group("Run folder");
@@ -72,6 +72,8 @@ void TrainFlags::declare_training(OptionTable& table) {
   table.integer("gradient-accumulation-steps", train.gradient_accumulation_steps, {1, kLargest},
                 "batches whose gradients make one step");
   table.seed("seed", train.seed, "of weights, batches and dropout");
+  table.choice("init", init_, {"prenorm", "torch"},
+               "random numbers of the first weights; torch: those of PyTorch for the seed");
   table.integer("eval-interval", train.eval_interval, {0, kMostSteps},
                 "steps between two evaluations; 0: only at the end");
   table.integer("eval-iters", train.eval_iters, {0, kMostSteps},
@@ -110,6 +112,7 @@ void TrainFlags::finish(const OptionTable& table) {
     if (!table.given("resid-pdrop")) model.resid_pdrop = dropout_;
   }
   if (table.given("lr-schedule")) train.lr_schedule = lr_schedule_from_string(lr_schedule_);
+  if (table.given("init")) train.init = initialization_from_string(init_);
   if (table.given("min-lr")) train.min_lr = min_lr_;
   if (table.given("warmup-iters")) train.warmup_iters = warmup_iters_;
   if (table.given("lr-decay-iters")) train.lr_decay_iters = lr_decay_iters_;

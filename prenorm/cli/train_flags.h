@@ -33,7 +33,7 @@ struct TrainFlags {
   void declare_training(OptionTable& table);
   void declare_optimizer(OptionTable& table);
 
-  std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine";
+  std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine", init_ = "prenorm";
   double dropout_ = 0.0;
   double min_lr_ = 0.0;
   Index warmup_iters_ = 0, lr_decay_iters_ = 0;

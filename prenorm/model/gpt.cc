@@ -6,7 +6,7 @@
 
 #include "prenorm/kernels/add.h"
 #include "prenorm/kernels/dropout.h"
-#include "prenorm/model/initialize.h"
+#include "prenorm/model/initialize_torch.h"
 
 namespace prenorm {
 namespace {
@@ -58,7 +58,13 @@ Gpt::Gpt(GptConfig config, Mode mode) : config_(std::move(config)), mode_(mode) 
 
 Gpt::~Gpt() = default;
 
-void Gpt::initialize(std::uint64_t seed) { prenorm::initialize(parameters_, config_, seed); }
+void Gpt::initialize(std::uint64_t seed, Initialization stream) {
+  if (stream == Initialization::kTorch) {
+    initialize_torch(parameters_, config_, seed);
+  } else {
+    prenorm::initialize(parameters_, config_, seed);
+  }
+}
 
 void Gpt::plan(Workspace& work, Arena& arena, Index batch, Index time) const {
   const Index rows = batch * time, width = config_.n_embd;

@@ -18,6 +18,7 @@
 #include "prenorm/layers/layer_norm.h"
 #include "prenorm/layers/transformer_block.h"
 #include "prenorm/model/gpt_config.h"
+#include "prenorm/model/initialize.h"
 #include "prenorm/tensor/arena.h"
 #include "prenorm/tensor/parameter.h"
 
@@ -41,8 +42,8 @@ class Gpt {
   const ParameterRegistry& parameters() const { return parameters_; }
 
   // GPT-2's: normal(0, initializer_range), residual projections scaled by 1 / sqrt(2 · layers),
-  // biases 0, layer norms 1 and 0. A function of the seed alone.
-  void initialize(std::uint64_t seed);
+  // biases 0, layer norms 1 and 0. A function of the seed and of whose stream it is alone.
+  void initialize(std::uint64_t seed, Initialization stream = Initialization::kPrenorm);
 
   // Memory of a pass over up to [batch, time] tokens; described by one plan for all its layers.
   class Workspace;

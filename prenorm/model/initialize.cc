@@ -1,8 +1,12 @@
 #include "prenorm/model/initialize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "prenorm/base/error.h"
 #include "prenorm/base/philox.h"
 #include "prenorm/base/portable_math.h"
 
@@ -20,6 +24,22 @@ void fill_normal(Parameter& p, PhiloxKey key, double deviation) {
 }
 
 }  // namespace
+
+std::string_view to_string(Initialization initialization) {
+  for (const auto& [name, value] : kInitializations) {
+    if (value == initialization) return name;
+  }
+  throw ConfigError("init: expected a known initialisation, found another number");
+}
+
+Initialization initialization_from_string(std::string_view name) {
+  std::string known;
+  for (const auto& [each, value] : kInitializations) {
+    if (each == name) return value;
+    known += (known.empty() ? "" : ", ") + std::string(each);
+  }
+  throw ConfigError(fmt::format("init: expected one of {}, found '{}'", known, name));
+}
 
 void initialize(ParameterRegistry& parameters, const GptConfig& config, std::uint64_t seed) {
   const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config.n_layer));

@@ -184,7 +184,7 @@ std::string options_list(const TrainOptions& options) {
   TextRows rows;
   visit_train_options(filled, [&](const char* name, const auto& field, OnResume) {
     using Type = std::remove_cvref_t<decltype(field)>;
-    if constexpr (std::is_same_v<Type, LrSchedule>) {
+    if constexpr (std::is_enum_v<Type>) {
       rows.emplace_back(name, to_string(field));
     } else if constexpr (requires { field.has_value(); }) {
       rows.emplace_back(name, fmt::format("{}", *field));

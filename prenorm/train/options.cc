@@ -62,6 +62,7 @@ void TrainOptions::validate() const {
   if (warmup_iters) check_count("warmup_iters", *warmup_iters, 0);
   if (lr_decay_iters) check_count("lr_decay_iters", *lr_decay_iters, 1);
   to_string(lr_schedule);
+  to_string(init);
   check_count("max_iters", max_iters, 1);
   if (max_iters > kMaxSteps) {
     throw ConfigError(

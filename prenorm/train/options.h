@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "prenorm/base/index.h"
+#include "prenorm/model/initialize.h"
 
 namespace prenorm {
 
@@ -32,6 +33,7 @@ struct TrainOptions {
   Index gradient_accumulation_steps = 1;
   double val_fraction = 0.1;  // the text's last part, held out (CorpusOptions); 0: none
   std::uint64_t seed = 1337;  // of the weights, the batch order and dropout
+  Initialization init = Initialization::kPrenorm;  // of the weights, before the first step
 
   // Learning rate: linear warm-up, then the schedule down to min_lr at lr_decay_iters.
   double learning_rate = 1e-3;

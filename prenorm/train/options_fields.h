@@ -7,7 +7,8 @@ namespace prenorm {
 enum class OnResume { kMayChange, kMustStay };
 
 // visit(name, field, OnResume) for each field, const or not. The step's windows are those of
-// (seed, step, sequence): an option that would give a step other windows must stay.
+// (seed, step, sequence): an option that would give a step other windows must stay, and one that
+// the first weights came from.
 template <typename Options, typename Visit>
 void visit_train_options(Options& options, Visit&& visit) {
   constexpr OnResume kMay = OnResume::kMayChange, kStay = OnResume::kMustStay;
@@ -15,6 +16,7 @@ void visit_train_options(Options& options, Visit&& visit) {
   visit("gradient_accumulation_steps", options.gradient_accumulation_steps, kStay);
   visit("val_fraction", options.val_fraction, kStay);
   visit("seed", options.seed, kStay);
+  visit("init", options.init, kStay);
   visit("learning_rate", options.learning_rate, kMay);
   visit("min_lr", options.min_lr, kMay);
   visit("warmup_iters", options.warmup_iters, kMay);

@@ -33,7 +33,7 @@ template <typename T>
 Json to_json(const T& value) {
   if constexpr (IsOptional<T>::value) {
     return value ? to_json(*value) : Json(nullptr);
-  } else if constexpr (std::is_same_v<T, LrSchedule>) {
+  } else if constexpr (std::is_enum_v<T>) {
     return std::string(to_string(value));
   } else {
     return value;
@@ -74,6 +74,10 @@ class Reader {
       std::string text;
       convert(value, key, text);
       out = lr_schedule_from_string(text);
+    } else if constexpr (std::is_same_v<T, Initialization>) {
+      std::string text;
+      convert(value, key, text);
+      out = initialization_from_string(text);
     } else {
       constexpr bool kText = std::is_same_v<T, std::string>, kReal = std::is_same_v<T, double>;
       const bool good = kText                   ? value.is_string()

@@ -28,7 +28,7 @@ TEST(TrainFlags, defaults_depend_on_the_options_they_follow) {
 
 TEST(TrainFlags, names_become_the_librarys_values) {
   const Read read({"--norm", "post", "--activation", "relu", "--lr-schedule", "linear", "--min-lr",
-                   "0", "--warmup-iters", "3", "--no-tie", "--bias"});
+                   "0", "--warmup-iters", "3", "--no-tie", "--bias", "--init", "torch"});
   EXPECT_EQ(read.flags.model.norm, NormPlacement::kPost);
   EXPECT_EQ(read.flags.model.activation, Activation::kRelu);
   EXPECT_EQ(read.flags.train.lr_schedule, LrSchedule::kLinear);
@@ -36,6 +36,7 @@ TEST(TrainFlags, names_become_the_librarys_values) {
   EXPECT_EQ(read.flags.train.warmup_steps(), 3);
   EXPECT_FALSE(read.flags.model.tie_word_embeddings);
   EXPECT_TRUE(read.flags.model.bias);
+  EXPECT_EQ(read.flags.train.init, Initialization::kTorch);
 }
 
 TEST(TrainFlags, what_makes_no_sense_together_is_refused) {
@@ -50,6 +51,7 @@ TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
   TrainOptions train;
   train.max_iters = 100;
   train.seed = 99;
+  train.init = Initialization::kTorch;
   train.lr_schedule = LrSchedule::kConstant;
   train.min_lr = 0.0005;
   read.flags.rebase(read.table, model, train);
@@ -57,6 +59,7 @@ TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
   EXPECT_EQ(read.flags.model.norm, NormPlacement::kPost);
   EXPECT_EQ(read.flags.train.max_iters, 900);
   EXPECT_EQ(read.flags.train.seed, 99u);
+  EXPECT_EQ(read.flags.train.init, Initialization::kTorch);
   EXPECT_EQ(read.flags.train.lr_schedule, LrSchedule::kConstant);
   EXPECT_EQ(read.flags.train.min_learning_rate(), 0.0005);
 }

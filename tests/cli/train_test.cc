@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "prenorm/text/bpe_tokenizer.h"
 #include "tests/cli/run_program.h"
+#include "tests/text/small_bpe.h"
 
 namespace prenorm::cli {
 namespace {
@@ -114,6 +116,23 @@ TEST_F(TrainVerb, a_resumed_run_keeps_its_model_and_its_tokenizer) {
                "--n-layer: expected 1 as in the run to go on with, found 2");
   expect_error(run_program(scratch_, {"train", "text.txt", "--resume", "--tokenizer", "char"}), 2,
                "--tokenizer: expected byte as in the run to go on with, found char");
+}
+
+TEST_F(TrainVerb, trains_on_the_tokens_of_a_folder_and_keeps_them) {
+  std::filesystem::create_directory(scratch_ / "bpe");
+  BpeTokenizer(small_bpe()).save(scratch_ / "bpe");
+  const Ran ran = train({"--tokenizer", "gpt2:bpe"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("as bpe tokens"));
+  EXPECT_EQ(nlohmann::json::parse(slurp(scratch_ / "run/config.json"))["vocab_size"], 265);
+  EXPECT_EQ(slurp(scratch_ / "run/tokenizer.json"), slurp(scratch_ / "bpe/tokenizer.json"));
+  EXPECT_EQ(run_program(scratch_, {"generate", "-m", "run", "-p", "the", "-n", "5"}).code, 0);
+  const Ran resumed = train({"--tokenizer", "bpe", "--resume", "--max-iters", "25"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  expect_error(train({"--tokenizer", "byte", "--resume"}), 2,
+               "--tokenizer: expected bpe as in the run to go on with, found byte");
+  expect_error(train({"--tokenizer", "words", "--force"}), 2, "--tokenizer: expected byte, char");
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "run/model.safetensors"));
 }
 
 TEST_F(TrainVerb, flags_overrule_the_environment_and_that_the_file) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "prenorm/base/error.h"
 #include "prenorm/model/gpt.h"
 #include "tests/tolerances.h"
 
@@ -125,6 +126,14 @@ TEST(Initialize, no_two_tensors_share_their_numbers) {
   const auto& a = find(model, "transformer.h.0.attn.c_attn.weight").value;
   const auto& b = find(model, "transformer.h.1.attn.c_attn.weight").value;
   EXPECT_FALSE(std::equal(a.begin(), a.end(), b.begin()));
+}
+
+TEST(Initialize, its_kinds_have_names_both_ways) {
+  for (const auto& [name, value] : kInitializations) {
+    EXPECT_EQ(initialization_from_string(name), value);
+    EXPECT_EQ(to_string(value), name);
+  }
+  EXPECT_THROW(initialization_from_string("pytorch"), ConfigError);
 }
 
 // Computed apart from this code, by Philox 4x32-10 and Box-Muller in Python's doubles. A change of

@@ -52,6 +52,7 @@ TEST(TrainOptions, a_wrong_value_is_an_error_that_names_the_option) {
       {"warmup_iters", [](auto& o) { o.warmup_iters = -1; }},
       {"lr_decay_iters", [](auto& o) { o.lr_decay_iters = 0; }},
       {"lr_schedule", [](auto& o) { o.lr_schedule = static_cast<LrSchedule>(9); }},
+      {"init", [](auto& o) { o.init = static_cast<Initialization>(9); }},
       {"max_iters", [](auto& o) { o.max_iters = 0; }},
       {"max_iters", [](auto& o) { o.max_iters = Index{1} << 33; }},
       {"weight_decay", [](auto& o) { o.weight_decay = -0.1; }},
