@@ -25,12 +25,17 @@ constexpr double kFloatNorm = 1e-6;
 // The same for dq and dk of attention, whose score gradients p (dp − Σ p dp) cancel: the more keys
 // a query sees, the more digits go.
 constexpr double kMaskedScoreGradientNorm = 2e-6;
+// ‖got − want‖ / ‖want‖ of a gradient through several float layers: what is asked beside PyTorch.
+constexpr double kFloatGradientNorm = 1e-5;
 // The loss, summed in double over float logits: their error, averaged over tokens.
 constexpr double kLossRtol = 1e-6;
 // Means and sums in double of the same numbers in another order.
 constexpr double kDoubleSum = 1e-12;
 // The same formula in double written in two ways, on numbers of order one.
 constexpr double kDoubleFormula = 1e-15;
+// A central difference with a step of 1e-6 in double: the step squared times a third derivative of
+// about ten, and 1e-16 / 1e-6 of rounding.
+constexpr double kCentralDifference = 1e-8;
 // Against sums of a thousand numbers recorded from another implementation in double.
 constexpr double kRecordedDouble = 1e-9;
 
@@ -50,6 +55,9 @@ constexpr double kCrossEntropyGradientUlps = 4.0;
 constexpr double kLayerNormUlps = 0.501;
 // The same where one element of 100,003 is a million times the others.
 constexpr double kLayerNormOutlierUlps = 1.0;
+// The gradient of a row of two is eps / (variance + eps) of its terms, which cancel in double: of
+// the terms' norm.
+constexpr double kLayerNormCancellation = 1e-14;
 
 // --- Accuracy of the portable functions, in units in the last place of a double ------------------
 
@@ -69,5 +77,16 @@ constexpr double kPlannedMemory = 0.1;
 // Both sides round, and the stages are of size 1 to 10.
 constexpr float kRecordedStage = 2e-6f;
 constexpr float kRecordedLogits = 5e-6f;  // after three blocks
+
+// --- What case files leave open ------------------------------------------------------------------
+
+// The step on which the largest gap between two forms of GELU is sought, and how far two such
+// searches may lie apart: the gap is flat at its top.
+constexpr double kGapGrid = 1e-5;
+constexpr double kGapPlace = 2e-5;
+// Differences of a small model's logits, as the cases' own tolerance of logits.
+constexpr double kCaseLogits = 2e-5;
+// Gradients of a batch in one piece and in several.
+constexpr double kMicroBatchGradient = 1e-6;
 
 }  // namespace prenorm::tolerance

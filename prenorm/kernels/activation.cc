@@ -4,6 +4,8 @@
 #include <array>
 #include <cassert>
 
+#include "prenorm/kernels/each_row.h"
+
 #ifndef PRENORM_KERNELS_ACTIVATION_TARGET  // this file is read once for each target
 #define PRENORM_KERNELS_ACTIVATION_TARGET
 namespace prenorm::kernels {
@@ -119,31 +121,26 @@ namespace {
 
 PRENORM_TARGET_TABLE(ActivationTarget, activation_target, kActivationTarget)
 
-// Rows in pieces of about 4,096 elements.
-template <typename Row>
-void each_row(const Runtime& run, ConstMatrix x, const Row& row) {
-  const Index rows = std::max<Index>(1, 4096 / std::max<Index>(1, x.dim(1)));
-  run.pool().run(ceil_div(x.dim(0), rows), [&](Index piece, int) {
-    const Index end = std::min(x.dim(0), (piece + 1) * rows);
-    for (Index n = piece * rows; n < end; ++n) row(n);
-  });
-}
+constexpr Index kActivationPiece = 4096;  // elements: each takes dozens of instructions
 
 }  // namespace
 
 void activation_forward(const Runtime& run, Activation act, ConstMatrix x, Matrix y) {
   assert(x.shape() == y.shape());
   const ActivationTarget& target = activation_target(run.isa());
-  each_row(run, x, [&](Index n) { target.forward(act, x[n].data(), x.dim(1), y[n].data()); });
+  each_row(
+      run, x.dim(0), x.dim(1),
+      [&](Index n) { target.forward(act, x[n].data(), x.dim(1), y[n].data()); }, kActivationPiece);
 }
 
 void activation_backward(const Runtime& run, Activation act, ConstMatrix dy, ConstMatrix x,
                          Matrix dx) {
   assert(x.shape() == dy.shape() && x.shape() == dx.shape());
   const ActivationTarget& target = activation_target(run.isa());
-  each_row(run, x, [&](Index n) {
-    target.backward(act, dy[n].data(), x[n].data(), x.dim(1), dx[n].data());
-  });
+  each_row(
+      run, x.dim(0), x.dim(1),
+      [&](Index n) { target.backward(act, dy[n].data(), x[n].data(), x.dim(1), dx[n].data()); },
+      kActivationPiece);
 }
 
 }  // namespace kernels

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "prenorm/base/portable_math.h"
+#include "prenorm/kernels/each_row.h"
 
 #ifndef PRENORM_KERNELS_CROSS_ENTROPY_TARGET  // this file is read once for each target
 #define PRENORM_KERNELS_CROSS_ENTROPY_TARGET
@@ -177,33 +178,39 @@ RowLoss row_loss(const CrossEntropyTarget& target, const float* x, Index count, 
   return row;
 }
 
-// Rows in pieces of about 16,384 elements.
-template <typename Row>
-void each_row(const Runtime& run, Index rows, Index columns, const Row& row) {
-  const Index height = std::max<Index>(1, 16384 / std::max<Index>(1, columns));
-  run.pool().run(ceil_div(rows, height), [&](Index piece, int) {
-    const Index end = std::min(rows, (piece + 1) * height);
-    for (Index n = piece * height; n < end; ++n) row(n);
-  });
+// z_target − mean z: what smoothing multiplies by ε. One chain of additions, in ascending order.
+double above_mean(const float* z, Index count, TokenId id) {
+  double sum = 0.0;
+  for (Index v = 0; v < count; ++v) sum += static_cast<double>(z[v]);
+  return static_cast<double>(z[id]) - sum / static_cast<double>(count);
+}
+
+// Adds scale · d/dz of ε (z_target − mean z) to the row's gradient, whose target's is given apart.
+void add_smoothing(float* dz, Index count, TokenId id, double target_gradient, double smoothing) {
+  const double share = smoothing / static_cast<double>(count);
+  for (Index v = 0; v < count; ++v) dz[v] = static_cast<float>(static_cast<double>(dz[v]) - share);
+  dz[id] = static_cast<float>(target_gradient + smoothing - share);
 }
 
 }  // namespace
 
 void cross_entropy_forward(const Runtime& run, ConstMatrix logits, View<const TokenId, 1> targets,
-                           DoubleVector losses) {
+                           DoubleVector losses, double label_smoothing) {
   assert(targets.dim(0) == logits.dim(0) && losses.dim(0) == logits.dim(0));
   const CrossEntropyTarget& target = cross_entropy_target(run.isa());
   const Index columns = logits.dim(1);
   each_row(run, logits.dim(0), columns, [&](Index n) {
     const TokenId id = targets[n];
-    losses[n] =
-        id == kIgnoreTarget ? 0.0 : row_loss(target, logits[n].data(), columns, id, nullptr).loss();
+    const float* z = logits[n].data();
+    losses[n] = id == kIgnoreTarget ? 0.0 : row_loss(target, z, columns, id, nullptr).loss();
+    if (label_smoothing == 0.0 || id == kIgnoreTarget) return;
+    losses[n] += label_smoothing * above_mean(z, columns, id);
   });
 }
 
 void cross_entropy_forward_backward(const Runtime& run, Matrix logits,
                                     View<const TokenId, 1> targets, double scale,
-                                    DoubleVector losses) {
+                                    DoubleVector losses, double label_smoothing) {
   assert(targets.dim(0) == logits.dim(0) && losses.dim(0) == logits.dim(0));
   const CrossEntropyTarget& target = cross_entropy_target(run.isa());
   const Index columns = logits.dim(1);
@@ -215,12 +222,17 @@ void cross_entropy_forward_backward(const Runtime& run, Matrix logits,
       std::fill_n(z, columns, 0.0f);
       return;
     }
+    const double smoothed =
+        label_smoothing == 0.0 ? 0.0 : label_smoothing * above_mean(z, columns, id);
     const RowLoss row = row_loss(target, z, columns, id, z);
     losses[n] = row.loss();
     const double factor = scale / row.total();
     target.multiply(z, columns, static_cast<float>(factor));
     // probability − 1 = −(the others' probability), which keeps its digits near 0.
     z[id] = static_cast<float>(-factor * row.others);
+    if (label_smoothing == 0.0) return;
+    losses[n] += smoothed;
+    add_smoothing(z, columns, id, -factor * row.others, scale * label_smoothing);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <cassert>
 
 #include "prenorm/kernels/dropout.h"
+#include "prenorm/kernels/each_row.h"
 #include "prenorm/kernels/philox-inl.h"
 #include "prenorm/kernels/simd-inl.h"
 
@@ -105,8 +106,6 @@ namespace {
 
 PRENORM_TARGET_TABLE(DropoutTable, dropout_table, kDropout)
 
-constexpr Index kPieceElements = 16384;
-
 }  // namespace
 
 void dropout(const Runtime& run, const Dropout& drop, ConstMatrix x, ConstMatrix residual,
@@ -116,12 +115,9 @@ void dropout(const Runtime& run, const Dropout& drop, ConstMatrix x, ConstMatrix
   if (rows == 0 || width == 0) return;
   const DropoutMask mask{drop.stream.key(), drop.threshold(), drop.scale()};
   const DropoutTable& table = dropout_table(run.isa());
-  const Index step = std::max<Index>(1, kPieceElements / width);
-  run.pool().run(ceil_div(rows, step), [&](Index piece, int) {
-    for (Index n = piece * step; n < std::min(rows, (piece + 1) * step); ++n) {
-      table.row(mask, static_cast<std::uint64_t>(drop.first_element + n * width), width,
-                x[n].data(), residual ? residual[n].data() : nullptr, y[n].data());
-    }
+  each_row(run, rows, width, [&](Index n) {
+    table.row(mask, static_cast<std::uint64_t>(drop.first_element + n * width), width, x[n].data(),
+              residual ? residual[n].data() : nullptr, y[n].data());
   });
 }
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "prenorm/kernels/each_row.h"
+
 namespace prenorm::kernels {
 namespace {
-
-constexpr Index kPieceElements = 16384;
 
 // to[i] += from[i].
 void add_to(const float* from, Index count, float* to) {
@@ -21,16 +21,13 @@ void embedding_forward(const Runtime& run, TokenMatrix tokens, ConstMatrix token
                        ConstMatrix position_weight, Index first_position, Matrix y) {
   const Index time = tokens.dim(1), rows = tokens.dim(0) * time, width = y.dim(1);
   if (rows == 0 || width == 0) return;
-  const Index step = std::max<Index>(1, kPieceElements / width);
-  run.pool().run(ceil_div(rows, step), [&](Index piece, int) {
-    for (Index n = piece * step; n < std::min(rows, (piece + 1) * step); ++n) {
-      const TokenId id = tokens[n / time][n % time];
-      assert(id >= 0 && id < token_weight.dim(0));
-      const float* token = token_weight[id].data();
-      const float* position = position_weight[first_position + n % time].data();
-      float* out = y[n].data();
-      for (Index i = 0; i < width; ++i) out[i] = token[i] + position[i];
-    }
+  each_row(run, rows, width, [&](Index n) {
+    const TokenId id = tokens[n / time][n % time];
+    assert(id >= 0 && id < token_weight.dim(0));
+    const float* token = token_weight[id].data();
+    const float* position = position_weight[first_position + n % time].data();
+    float* out = y[n].data();
+    for (Index i = 0; i < width; ++i) out[i] = token[i] + position[i];
   });
 }
 

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "prenorm/kernels/each_row.h"
 #include "prenorm/kernels/layer_norm.h"
 #include "prenorm/kernels/simd-inl.h"
 
@@ -276,7 +277,6 @@ namespace {
 PRENORM_TARGET_TABLE(LayerNormTable, layer_norm_table, kLayerNorm)
 
 // About this many elements a piece: some microseconds.
-constexpr Index kPieceElements = 16384;
 
 // Copies v widened to double, or `missing` where there is no v; zeros up to a multiple of 16.
 void widen(ConstVector v, double missing, Index width, double* out) {
@@ -327,7 +327,7 @@ void layer_norm_forward(const Runtime& run, ConstMatrix x, ConstVector weight, C
   widen(bias, 0.0, width, scratch + room);
   const ForwardArgs args{x, scratch, scratch + room, eps, y, mean, rstd};
   const LayerNormTable& table = layer_norm_table(run.isa());
-  const Index step = std::max<Index>(1, kPieceElements / width);
+  const Index step = rows_of_piece(width);
   run.pool().run(ceil_div(rows, step), [&](Index piece, int) {
     table.forward(args, piece * step, std::min(rows, (piece + 1) * step));
   });
@@ -357,7 +357,7 @@ void layer_norm_backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Cons
   const LayerNormTable& table = layer_norm_table(run.isa());
 
   if (reduce_first) {
-    const Index step = std::max<Index>(1, kPieceElements / width);
+    const Index step = rows_of_piece(width);
     run.pool().run(ceil_div(rows, step), [&](Index piece, int) {
       const Index begin = piece * step;
       table.reduce(args, begin, std::min(rows, begin + step), row_gradients + begin);

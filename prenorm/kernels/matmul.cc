@@ -8,15 +8,17 @@
 namespace prenorm::kernels {
 namespace {
 
-// Tuning, not arithmetic: k is cut into stretches of whole sum blocks and n into chunks so that a
-// packed chunk stays in the last-level cache; c then holds the sum so far between stretches.
-constexpr Index kForwardStretch = 1536, kGradientStretch = 512;
+// Tuning, not arithmetic: k is cut into stretches of whole groups or blocks and n into chunks so
+// that a packed chunk stays in the last-level cache; c then holds the sum so far between stretches.
+constexpr Index kForwardStretch = kSumGroup, kGradientStretch = 512;
+constexpr Index kPackRows = 256;
 constexpr Index kChunkFloats = Index{1} << 20;
 constexpr Index kRowGroup = 96, kColumnGroup = 384;
 
-Index stretch_length(Index k, Index longest) {
+// `unit` divides `longest`: what may not be cut.
+Index stretch_length(Index k, Index longest, Index unit) {
   const Index stretches = ceil_div(k, longest);
-  return std::min(k, round_up(ceil_div(k, stretches), kSumBlock));
+  return std::min(k, round_up(ceil_div(k, stretches), unit));
 }
 
 // How a chunk of c is cut into pieces: halved until every thread has several.
@@ -55,12 +57,12 @@ struct Product {
 void pack_chunk(const Runtime& run, const MatmulTarget& target, const Right& b, Index k0, Index k1,
                 Index n0, Index n1, float* panels) {
   const Index width = target.width, stretch = k1 - k0;
-  const Index across = ceil_div(n1 - n0, width), down = ceil_div(stretch, kSumBlock);
+  const Index across = ceil_div(n1 - n0, width), down = ceil_div(stretch, kPackRows);
   const Index row = b.matrix.stride(0);
   run.pool().run(across * down, [&](Index item, int) {
-    const Index p = item / down, k = item % down * kSumBlock;
+    const Index p = item / down, k = item % down * kPackRows;
     const Index n = n0 + p * width, columns = std::min(width, n1 - n);
-    const Index count = std::min(kSumBlock, stretch - k);
+    const Index count = std::min(kPackRows, stretch - k);
     float* to = panels + (p * stretch + k) * width;
     if (b.form == Right::Form::kPlain) {
       target.pack_plain(b.matrix.data() + (k0 + k) * row + n, row, count, columns, to);
@@ -109,7 +111,8 @@ void multiply(const Runtime& run, const Product& p) {
     compute_chunk(run, target, p, 0, p.k, 0, p.n, p.b.packed->panel(0), stride);
     return;
   }
-  const Index stretch = stretch_length(p.k, p.a_transposed ? kGradientStretch : kForwardStretch);
+  const Index stretch = p.a_transposed ? stretch_length(p.k, kGradientStretch, kSumBlock)
+                                       : stretch_length(p.k, kForwardStretch, kSumGroup);
   const Index chunk = std::max(target.width, kChunkFloats / stretch / target.width * target.width);
   const Index columns = std::min(chunk, round_up(p.n, target.width));
   float* panels = run.shared_scratch(static_cast<std::size_t>(stretch * columns));
@@ -170,11 +173,6 @@ void add_column_sums(const Runtime& run, ConstMatrix x, Vector sums) {
     matmul_target(run.isa()).column_sums(x.data() + n, x.stride(0), x.dim(0),
                                          std::min(kStrip, columns - n), sums.data() + n);
   });
-}
-
-std::size_t matmul_scratch_bytes(int threads) {
-  return static_cast<std::size_t>(kChunkFloats + threads * kRowGroup * kGradientStretch) *
-         sizeof(float);
 }
 
 }  // namespace prenorm::kernels

@@ -23,32 +23,56 @@ void pack_transposed_panel(const float* b, Index b_row, Index k, Index columns, 
   pack_transposed(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
 }
 
-// c[i, :] += the block sums over k, block after block. c is a full-width tile.
+// c[i, :] += the tile's sums.
+template <int Rows>
+HWY_INLINE void add_rows(const Tile<Rows, kTileVectors>& t, float* c, Index c_row) {
+  const DF d;
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) {
+      float* to = c + i * c_row + j * kFloatLanes;
+      hn::StoreU(hn::Add(hn::LoadU(d, to), t.sum[i][j]), d, to);
+    }
+  }
+}
+
+// c[i, :] += the sums over k, group after group and in each block after block; `group` is
+// kSumGroup, or kSumBlock for blocks alone. c is a full-width tile.
 template <int Rows>
 HWY_INLINE void add_tile(const float* a, Index a_row, Index a_step, const float* panel, Index k,
-                         float* c, Index c_row) {
-  const DF d;
+                         Index group, float* c, Index c_row) {
+  alignas(64) float sums[Rows * kTileWidth];
   for (Index k0 = 0; k0 < k; k0 += kSumBlock) {
-    const auto t =
+    auto t =
         tile_product<Rows, kTileVectors>(a + k0 * a_step, a_row, a_step, panel + k0 * kTileWidth,
                                          kTileWidth, std::min(kSumBlock, k - k0));
+    const Index end = k0 + kSumBlock;
+    const bool opens = k0 % group == 0, closes = end >= k || end % group == 0;
+    if (opens && closes) {
+      add_rows(t, c, c_row);
+      continue;
+    }
+    const DF d;
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
       for (int j = 0; j < kTileVectors; ++j) {
-        float* to = c + i * c_row + j * kFloatLanes;
-        hn::StoreU(hn::Add(hn::LoadU(d, to), t.sum[i][j]), d, to);
+        float* sum = sums + i * kTileWidth + j * kFloatLanes;
+        if (!opens) t.sum[i][j] = hn::Add(hn::Load(d, sum), t.sum[i][j]);
+        if (!closes) hn::Store(t.sum[i][j], d, sum);
       }
     }
+    if (closes) add_rows(t, c, c_row);
   }
 }
 
 template <int Rows>
 void add_tile_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel, Index k,
-                 float* c, Index c_row) {
+                 Index group, float* c, Index c_row) {
   if constexpr (Rows > 0) {
-    if (rows == Rows) return add_tile<Rows>(a, a_row, a_step, panel, k, c, c_row);
-    add_tile_of<Rows - 1>(rows, a, a_row, a_step, panel, k, c, c_row);
+    if (rows == Rows) return add_tile<Rows>(a, a_row, a_step, panel, k, group, c, c_row);
+    add_tile_of<Rows - 1>(rows, a, a_row, a_step, panel, k, group, c, c_row);
   }
 }
 
@@ -149,9 +173,11 @@ void one_panel(const MatmulPiece& p, Index n, const float* panel) {
       start_row(p, n, columns, c + i * p.c_row, tile + i * tile_row);
     }
     if (p.a_transposed) {
-      add_tile_of<kTileRows>(rows, p.a_scratch + m * p.k, 1, kTileRows, panel, p.k, tile, tile_row);
+      add_tile_of<kTileRows>(rows, p.a_scratch + m * p.k, 1, kTileRows, panel, p.k, kSumBlock, tile,
+                             tile_row);
     } else {
-      add_tile_of<kTileRows>(rows, p.a + m * p.a_row, p.a_row, 1, panel, p.k, tile, tile_row);
+      add_tile_of<kTileRows>(rows, p.a + m * p.a_row, p.a_row, 1, panel, p.k, kSumGroup, tile,
+                             tile_row);
     }
     for (Index i = 0; i < rows; ++i) {
       float* to = c + i * p.c_row;
@@ -183,7 +209,7 @@ void piece(const MatmulPiece& p) {
   }
 }
 
-// sums[j] += Σ rows, in blocks of 256.
+// sums[j] += Σ rows, in blocks of 128.
 void column_sums(const float* x, Index x_row, Index rows, Index columns, float* sums) {
   for (Index j = 0; j < columns; j += kLanes) {
     const Index count = std::min(kLanes, columns - j);

@@ -9,8 +9,9 @@
 namespace prenorm {
 namespace {
 
-// One sum block of the weight gradient: chunks of any multiple give the same bits.
-constexpr Index kChunk = kernels::kSumBlock;
+// Whole sum blocks of the weight gradient: chunks of any multiple give the same bits.
+constexpr Index kChunk = 256;
+static_assert(kChunk % kernels::kSumBlock == 0);
 
 }  // namespace
 

@@ -253,5 +253,64 @@ TEST(CrossEntropy, bits_do_not_depend_on_target_threads_batch_or_stride) {
   }
 }
 
+// The smoothed loss and gradient of a row in long double.
+struct Smoothed {
+  long double loss = 0.0L;
+  std::vector<long double> gradient;
+};
+Smoothed smoothed_row(const TestMatrix& x, Index n, TokenId target, long double smoothing) {
+  const auto count = static_cast<long double>(x.columns);
+  long double largest = -std::numeric_limits<long double>::infinity(), sum = 0.0L;
+  for (Index v = 0; v < x.columns; ++v) largest = std::max<long double>(largest, x.at(n, v));
+  for (Index v = 0; v < x.columns; ++v) sum += std::exp(x.at(n, v) - largest);
+  Smoothed row;
+  for (Index v = 0; v < x.columns; ++v) {
+    const long double share = smoothing / count + (v == target ? 1.0L - smoothing : 0.0L);
+    const long double log_probability = x.at(n, v) - largest - std::log(sum);
+    row.loss -= share * log_probability;
+    row.gradient.push_back(std::exp(log_probability) - share);
+  }
+  return row;
+}
+
+TEST(CrossEntropy, label_smoothing_is_the_loss_against_the_smoothed_target) {
+  for (const Index classes : {1, 7, 16, 333}) {
+    const TestMatrix x = TestMatrix::random(9, classes, 21, 0, 6.0f);
+    const std::vector<TokenId> targets = some_targets(x);
+    const View<const TokenId, 1> ids(targets.data(), {9});
+    for (const double smoothing : {0.1, 1.0}) {
+      std::vector<double> losses(9), again(9);
+      TestMatrix z = x;
+      const Runtime run;
+      kernels::cross_entropy_forward(run, x.view(), ids, {losses.data(), {9}}, smoothing);
+      kernels::cross_entropy_forward_backward(run, z.view(), ids, 1.0, {again.data(), {9}},
+                                              smoothing);
+      EXPECT_EQ(losses, again);
+      for (Index n = 0; n < 9; ++n) {
+        const TokenId id = targets[static_cast<std::size_t>(n)];
+        if (id == kernels::kIgnoreTarget) continue;
+        const Smoothed want = smoothed_row(x, n, id, smoothing);
+        const auto loss = static_cast<double>(want.loss);
+        EXPECT_NEAR(again[static_cast<std::size_t>(n)], loss,
+                    tolerance::kLossRtol * std::max(1.0, loss));
+        for (Index v = 0; v < classes; ++v) {
+          const auto gradient = static_cast<double>(want.gradient[static_cast<std::size_t>(v)]);
+          EXPECT_NEAR(z.at(n, v), gradient, tolerance::kFloatNorm * (0.1 + std::abs(gradient)));
+        }
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, an_ignored_target_is_ignored_with_label_smoothing_too) {
+  TestMatrix x = TestMatrix::random(1, 20, 3);
+  const std::vector<TokenId> targets{kernels::kIgnoreTarget};
+  std::vector<double> losses{1.0};
+  kernels::cross_entropy_forward_backward(Runtime(), x.view(), {targets.data(), {1}}, 1.0,
+                                          {losses.data(), {1}}, 0.5);
+  EXPECT_EQ(losses[0], 0.0);
+  for (Index v = 0; v < 20; ++v) EXPECT_EQ(x.at(0, v), 0.0f);
+}
+
 }  // namespace
 }  // namespace prenorm

@@ -7,16 +7,22 @@
 namespace prenorm::kernels {
 namespace {
 
-// The contract, element by element: block sums of 256, each a chain of fused multiply-adds.
-float contract(float init, Index k, const std::function<std::pair<float, float>(Index)>& factors) {
+// The contract, element by element: groups of `blocks` block sums of 128, each a chain of fused
+// multiply-adds.
+float contract(float init, Index k, Index blocks,
+               const std::function<std::pair<float, float>(Index)>& factors) {
   float c = init;
-  for (Index k0 = 0; k0 < k; k0 += 256) {
-    float sum = 0.0f;
-    for (Index i = k0; i < std::min(k, k0 + 256); ++i) {
-      const auto [a, b] = factors(i);
-      sum = std::fma(a, b, sum);
+  for (Index g0 = 0; g0 < k; g0 += blocks * 128) {
+    float group = 0.0f;
+    for (Index k0 = g0; k0 < std::min(k, g0 + blocks * 128); k0 += 128) {
+      float sum = 0.0f;
+      for (Index i = k0; i < std::min(k, k0 + 128); ++i) {
+        const auto [a, b] = factors(i);
+        sum = std::fma(a, b, sum);
+      }
+      group = k0 == g0 ? sum : group + sum;
     }
-    c = c + sum;
+    c = c + group;
   }
   return c;
 }
@@ -25,7 +31,7 @@ TestMatrix contract_product(const TestMatrix& a, const TestMatrix& b, const floa
   TestMatrix c(a.rows, b.columns);
   for (Index m = 0; m < a.rows; ++m) {
     for (Index n = 0; n < b.columns; ++n) {
-      c.at(m, n) = contract(bias == nullptr ? 0.0f : bias[n], a.columns,
+      c.at(m, n) = contract(bias == nullptr ? 0.0f : bias[n], a.columns, 16,
                             [&](Index k) { return std::pair(a.at(m, k), b.at(k, n)); });
     }
   }
@@ -43,8 +49,9 @@ TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
 struct Shape {
   Index m, k, n;
 };
-const Shape kShapes[] = {{1, 1, 1},    {1, 768, 65},   {7, 3, 17},    {8, 256, 48},  {37, 300, 65},
-                         {13, 257, 1}, {130, 64, 200}, {3, 1600, 50}, {97, 513, 33}, {2, 4000, 19}};
+const Shape kShapes[] = {{1, 1, 1},     {1, 768, 65},  {7, 3, 17},     {8, 256, 48},
+                         {37, 300, 65}, {13, 257, 1},  {130, 64, 200}, {3, 1600, 50},
+                         {97, 513, 33}, {2, 4000, 19}, {5, 2049, 20},  {9, 6200, 50}};
 
 TEST(Matmul, follows_the_contract_to_the_bit_on_every_target_and_thread_count) {
   for (const Shape& s : kShapes) {
@@ -126,14 +133,14 @@ TEST(Matmul, a_row_alone_has_the_bits_it_has_in_a_batch) {
   });
 }
 
-TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of_256) {
+TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of_128) {
   for (const Shape& s : {Shape{33, 768, 65}, {1, 5, 1}, {200, 1025, 49}, {97, 512, 130}}) {
     const TestMatrix x = TestMatrix::random(s.k, s.m, 1, 2), dy = TestMatrix::random(s.k, s.n, 2);
     const TestMatrix start = TestMatrix::random(s.m, s.n, 3);
     TestMatrix expected(s.m, s.n);
     for (Index m = 0; m < s.m; ++m) {
       for (Index n = 0; n < s.n; ++n) {
-        expected.at(m, n) = contract(start.at(m, n), s.k,
+        expected.at(m, n) = contract(start.at(m, n), s.k, 1,
                                      [&](Index k) { return std::pair(x.at(k, m), dy.at(k, n)); });
       }
     }
@@ -141,7 +148,7 @@ TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of
       TestMatrix whole = start, split = start;
       matmul_transposed_accumulate(run, x.view(), dy.view(), whole.view());
       EXPECT_TRUE(same_bits(whole, expected));
-      const Index half = std::min<Index>(s.k, 256);
+      const Index half = std::min<Index>(s.k, 128);
       matmul_transposed_accumulate(run, x.view().rows(0, half), dy.view().rows(0, half),
                                    split.view());
       if (half < s.k) {
@@ -153,13 +160,13 @@ TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of
   }
 }
 
-TEST(Matmul, column_sums_are_blocks_of_256_rows_added_to_what_is_there) {
+TEST(Matmul, column_sums_are_blocks_of_128_rows_added_to_what_is_there) {
   const TestMatrix x = TestMatrix::random(700, 83, 1, 3), start = TestMatrix::random(1, 83, 2);
   TestMatrix expected = start;
   for (Index n = 0; n < 83; ++n) {
-    for (Index m0 = 0; m0 < 700; m0 += 256) {
+    for (Index m0 = 0; m0 < 700; m0 += 128) {
       float sum = 0.0f;
-      for (Index m = m0; m < std::min<Index>(700, m0 + 256); ++m) sum = sum + x.at(m, n);
+      for (Index m = m0; m < std::min<Index>(700, m0 + 128); ++m) sum = sum + x.at(m, n);
       expected.at(0, n) = expected.at(0, n) + sum;
     }
   }
@@ -168,6 +175,19 @@ TEST(Matmul, column_sums_are_blocks_of_256_rows_added_to_what_is_there) {
     add_column_sums(run, x.view(), sums.view()[0]);
     EXPECT_TRUE(same_bits(sums, expected));
   });
+}
+
+TEST(Matmul, no_rows_give_nothing_and_add_nothing_to_a_gradient) {
+  const Runtime run(Runtime::Options{.threads = 2});
+  const TestMatrix none(0, 3), other(0, 5), b = TestMatrix::random(3, 5, 1);
+  TestMatrix no_product(0, 5), c = TestMatrix::random(3, 5, 2);
+  const TestMatrix before = c;
+  kernels::matmul(run, none.view(), kernels::Right::plain(b.view()), no_product.view(), {});
+  kernels::matmul_transposed_accumulate(run, none.view(), other.view(), c.view());
+  EXPECT_TRUE(same_bits(c, before));
+  Vector sums(c.data.data(), {5});
+  kernels::add_column_sums(run, other.view(), sums);
+  EXPECT_TRUE(same_bits(c, before));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(Linear, a_transposed_weight_in_the_backward_pass_is_found) {
 }
 
 TEST(Linear, adds_to_the_gradients_and_overwrites_dx) {
-  const Case c{200, 13, 21};
+  const Case c{100, 13, 21};
   Fixture f(c);
   const TestMatrix x = TestMatrix::random(c.rows, c.in, 1),
                    dy = TestMatrix::random(c.rows, c.out, 2);
@@ -67,7 +67,7 @@ TEST(Linear, adds_to_the_gradients_and_overwrites_dx) {
   f.layer.backward(run, dy.view(), x.view(), {}, again.view());
   append_gradients(f.parameters, twice);
   EXPECT_TRUE(same_bits(dx, again));
-  // Fewer than 256 rows are one sum, and g + g is exact.
+  // Fewer than 128 rows are one sum, and g + g is exact.
   for (std::size_t i = 0; i < once.size(); ++i) {
     EXPECT_TRUE(same_bits(twice[i], reference::add(once[i], once[i])));
   }
