@@ -26,7 +26,7 @@ target_include_directories(prenorm PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DI
                                           "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 # What is header-only or concerns only our own compilation stays out of the exported interface.
 target_link_libraries(prenorm PUBLIC Threads::Threads
-                      PRIVATE ${PRENORM_HWY} fmt::fmt tomlplusplus::tomlplusplus
+                      PRIVATE ${PRENORM_HWY} fmt::fmt tomlplusplus::tomlplusplus ZLIB::ZLIB
                               $<BUILD_INTERFACE:prenorm_options>
                               $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(prenorm PROPERTIES VERSION ${PROJECT_VERSION}

@@ -14,12 +14,13 @@ name_packages_elsewhere() {
   cat >&2 <<'NAMES'
 This system has no apt. Install these with its own package manager, then start again:
   Fedora:    gcc-c++ cmake ninja-build highway-devel cli11-devel tomlplusplus-devel
-             json-devel fmt-devel
-  Arch:      gcc cmake ninja highway cli11 tomlplusplus nlohmann-json fmt
+             json-devel fmt-devel zlib-devel
+  Arch:      gcc cmake ninja highway cli11 tomlplusplus nlohmann-json fmt zlib
   openSUSE:  gcc-c++ cmake ninja highway-devel cli11-devel tomlplusplus-devel
-             nlohmann_json-devel fmt-devel
-  Alpine:    g++ cmake ninja highway-dev cli11-dev tomlplusplus-dev nlohmann-json fmt-dev bash
-  Homebrew:  cmake ninja highway cli11 tomlplusplus nlohmann-json fmt
+             nlohmann_json-devel fmt-devel zlib-devel
+  Alpine:    g++ cmake ninja highway-dev cli11-dev tomlplusplus-dev nlohmann-json fmt-dev
+             zlib-dev bash
+  Homebrew:  cmake ninja highway cli11 tomlplusplus nlohmann-json fmt zlib
 The tests need GoogleTest and Python 3.10 or newer as well.
 NAMES
 }
@@ -57,7 +58,7 @@ install_missing() {
 # The packages for the library and the program.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build libhwy-dev libcli11-dev libtomlplusplus-dev
-  nlohmann-json3-dev libfmt-dev)
+  nlohmann-json3-dev libfmt-dev zlib1g-dev)
 
 # Another CMake or Ninja may come first in PATH (pip's, pyenv's) and may not even start: the
 # system's own is the one that knows the system's libraries.

@@ -149,6 +149,7 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
   options_.slide = slide_;
   options_.logprobs = common_.json;
   options_.batch = 1;  // one after the other, so that each streams
+  options_.vocab_size = loaded.tokenizer->vocab_size();
   if (!ignore_eos_) options_.eos_tokens = loaded.eos_tokens;
 
   const InterruptGuard interrupt;

@@ -21,6 +21,13 @@ bool RunFolder::holds_run() const {
 
 bool RunFolder::holds_state() const { return has_training_state(path_); }
 
+void RunFolder::recover() const {
+  if (path_.empty()) return;
+  std::error_code error;
+  if (std::filesystem::exists(finished(), error)) move_files_durably(finished(), path_);
+  std::filesystem::remove_all(unfinished(), error);
+}
+
 void RunFolder::check(bool resume, bool replace) const {
   if (resume && replace) throw ConfigError("--force: expected --resume or --force, found both");
   if (path_.empty()) throw ConfigError("--out-dir: expected a folder's name, found ''");
@@ -28,6 +35,13 @@ void RunFolder::check(bool resume, bool replace) const {
     throw ConfigError("--out-dir: expected a new folder, found a run in '" +
                       printable(path_.string()) +
                       "'; --resume goes on with it, --force replaces it");
+  }
+  std::error_code ignored;
+  if (resume && !holds_state() && std::filesystem::exists(path_ / "model.safetensors", ignored)) {
+    throw ConfigError("--resume: expected a training_state.json beside the weights in '" +
+                      printable(path_.string()) +
+                      "', found none; without it the optimizer would start anew; --force replaces "
+                      "the run");
   }
 }
 
@@ -41,9 +55,13 @@ void RunFolder::prepare(bool replace) const {
 }
 
 void RunFolder::save(const Trainer& trainer, const Tokenizer& tokenizer, const Notes& notes) const {
-  save_pretrained(trainer.model(), path_);
-  tokenizer.save(path_);
-  save_training_state(path_, trainer);
+  recover();
+  ensure_directory(unfinished());
+  save_pretrained(trainer.model(), unfinished());
+  tokenizer.save(unfinished());
+  save_training_state(unfinished(), trainer);
+  rename_folder_durably(unfinished(), finished());
+  move_files_durably(finished(), path_);
   TrainingReport report;
   report.title = std::filesystem::absolute(path_).lexically_normal().filename().string();
   report.model = trainer.model().config();

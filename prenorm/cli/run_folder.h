@@ -20,7 +20,11 @@ class RunFolder {
   bool holds_run() const;
   bool holds_state() const;
 
-  // Throws ConfigError where a run is there and is neither to be resumed nor replaced.
+  // Call first: finishes a save that was cut off after all of it was written, and removes one that
+  // was cut off before. Throws IoError.
+  void recover() const;
+  // Throws ConfigError where a run is there and is neither to be resumed nor replaced, or is to be
+  // resumed and has weights without a state, which starting anew would lose.
   void check(bool resume, bool replace) const;
   // Makes the folder. With `replace`, a state that is there is removed, so that nothing goes on
   // with it. Throws IoError where nothing can be written.
@@ -31,10 +35,15 @@ class RunFolder {
     std::vector<std::pair<std::string, std::string>> facts, samples;
     bool interrupted = false;
   };
-  // Model, tokenizer, training state and report. Throws IoError.
+  // Model, tokenizer, training state and report. The first three belong together: they are written
+  // to a folder beside them, whose renaming makes the save count, and then moved over the old ones.
+  // Throws IoError.
   void save(const Trainer& trainer, const Tokenizer& tokenizer, const Notes& notes) const;
 
  private:
+  std::filesystem::path unfinished() const { return path_ / ".saving"; }
+  std::filesystem::path finished() const { return path_ / ".saved"; }
+
   std::filesystem::path path_;
 };
 

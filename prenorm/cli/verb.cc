@@ -3,11 +3,13 @@
 #include <array>
 
 #include "prenorm/cli/addition.h"
+#include "prenorm/cli/apply.h"
 #include "prenorm/cli/bench.h"
 #include "prenorm/cli/eval.h"
 #include "prenorm/cli/fingerprint.h"
 #include "prenorm/cli/generate.h"
 #include "prenorm/cli/inspect.h"
+#include "prenorm/cli/tokenize.h"
 #include "prenorm/cli/train.h"
 
 namespace prenorm::cli {
@@ -22,8 +24,16 @@ std::span<const VerbEntry> all_verbs() {
       VerbEntry{"eval", "measures how well a model predicts a text",
                 "prenorm eval -m DIR FILE… [flags]", "prenorm eval -m run held-out.txt --json",
                 make_eval},
+      VerbEntry{"apply", "applies a layer, block or model to tensors from files, with gradients",
+                "prenorm apply LAYER --params FILE --input FILE --output FILE [flags]",
+                "prenorm apply block --params block.safetensors --heads 4 --input x.safetensors "
+                "--output y.safetensors",
+                make_apply},
       VerbEntry{"inspect", "shows what a model folder or a safetensors file holds",
                 "prenorm inspect PATH [flags]", "prenorm inspect run", make_inspect},
+      VerbEntry{"tokenize", "turns text into token ids, and back",
+                "prenorm tokenize --tokenizer NAME [FILE…] [flags]",
+                "prenorm tokenize --tokenizer gpt2:gpt2 notes.txt --json", make_tokenize},
       VerbEntry{"addition", "writes addition problems to train on, and grades the model",
                 "prenorm addition --write DIR | --grade RUN --data FILE [flags]",
                 "prenorm addition --write sums && prenorm train sums/train.txt --out-dir run && "

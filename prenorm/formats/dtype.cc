@@ -76,6 +76,12 @@ void widen(Dtype dtype, std::span<const std::byte> bytes, std::span<Out> out) {
   }
 }
 
+template <typename T>
+void widen_integers(std::span<const std::byte> bytes, std::span<Index> out) {
+  const std::byte* from = bytes.data();
+  for (Index& x : out) x = static_cast<Index>(load<T>(from)), from += sizeof(T);
+}
+
 }  // namespace
 
 std::string_view dtype_name(Dtype dtype) { return row(dtype).name; }
@@ -91,6 +97,12 @@ std::size_t dtype_size(Dtype dtype) { return row(dtype).size; }
 bool dtype_is_floating_point(Dtype dtype) {
   return dtype == Dtype::kF16 || dtype == Dtype::kBF16 || dtype == Dtype::kF32 ||
          dtype == Dtype::kF64;
+}
+
+bool dtype_is_integer(Dtype dtype) {
+  constexpr std::array kIntegers = {Dtype::kU8,  Dtype::kI8,  Dtype::kI16, Dtype::kU16,
+                                    Dtype::kI32, Dtype::kU32, Dtype::kI64, Dtype::kU64};
+  return std::ranges::find(kIntegers, dtype) != kIntegers.end();
 }
 
 float float_from_bf16(std::uint16_t bits) {
@@ -148,6 +160,38 @@ void floats_from(Dtype dtype, std::span<const std::byte> bytes, std::span<float>
 
 void doubles_from(Dtype dtype, std::span<const std::byte> bytes, std::span<double> out) {
   widen(dtype, bytes, out);
+}
+
+bool integers_from(Dtype dtype, std::span<const std::byte> bytes, std::span<Index> out) {
+  switch (dtype) {
+    case Dtype::kU8:
+      widen_integers<std::uint8_t>(bytes, out);
+      break;
+    case Dtype::kI8:
+      widen_integers<std::int8_t>(bytes, out);
+      break;
+    case Dtype::kU16:
+      widen_integers<std::uint16_t>(bytes, out);
+      break;
+    case Dtype::kI16:
+      widen_integers<std::int16_t>(bytes, out);
+      break;
+    case Dtype::kU32:
+      widen_integers<std::uint32_t>(bytes, out);
+      break;
+    case Dtype::kI32:
+      widen_integers<std::int32_t>(bytes, out);
+      break;
+    case Dtype::kI64:
+      widen_integers<std::int64_t>(bytes, out);
+      break;
+    case Dtype::kU64:
+      widen_integers<std::int64_t>(bytes, out);  // 2^63 and more become negative
+      return std::ranges::none_of(out, [](Index i) { return i < 0; });
+    default:
+      return false;
+  }
+  return true;
 }
 
 }  // namespace prenorm

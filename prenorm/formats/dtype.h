@@ -39,6 +39,7 @@ std::string_view dtype_name(Dtype dtype);  // as in safetensors: "F32", "BF16", 
 std::optional<Dtype> dtype_from_name(std::string_view name);
 std::size_t dtype_size(Dtype dtype);        // bytes of one element
 bool dtype_is_floating_point(Dtype dtype);  // F16, BF16, F32, F64: those that floats_from() reads
+bool dtype_is_integer(Dtype dtype);  // I8 to I64, U8 to U64: those that integers_from() reads
 
 float float_from_bf16(std::uint16_t bits);
 float float_from_f16(std::uint16_t bits);
@@ -49,5 +50,9 @@ std::uint16_t f16_from_float(float value);
 // Requires: dtype_is_floating_point(dtype), bytes.size() == out.size() * dtype_size(dtype).
 void floats_from(Dtype dtype, std::span<const std::byte> bytes, std::span<float> out);
 void doubles_from(Dtype dtype, std::span<const std::byte> bytes, std::span<double> out);
+
+// The same of integers; false where one is 2^63 or more.
+// Requires: dtype_is_integer(dtype), bytes.size() == out.size() * dtype_size(dtype).
+bool integers_from(Dtype dtype, std::span<const std::byte> bytes, std::span<Index> out);
 
 }  // namespace prenorm

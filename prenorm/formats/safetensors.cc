@@ -197,15 +197,6 @@ void check_ranges(const std::vector<Entry>& entries, std::size_t data_size, std:
              (covered > data_size ? ": the file is incomplete" : ": bytes after the last tensor"));
 }
 
-template <typename T>
-void copy_integers(std::span<const std::byte> bytes, std::span<Index> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<Index>(value);
-  }
-}
-
 }  // namespace
 
 Index Tensor::size() const {
@@ -284,37 +275,12 @@ std::vector<float> Safetensors::floats(const Tensor& tensor) const {
 
 std::vector<Index> Safetensors::integers(const Tensor& tensor) const {
   const Refuser refuse(name_);
+  if (!dtype_is_integer(tensor.dtype)) {
+    refuse.tensor(tensor.name, "an integer dtype", dtype_name(tensor.dtype));
+  }
   std::vector<Index> out(static_cast<std::size_t>(tensor.size()));
-  switch (tensor.dtype) {
-    case Dtype::kU8:
-      copy_integers<std::uint8_t>(tensor.bytes, out);
-      break;
-    case Dtype::kI8:
-      copy_integers<std::int8_t>(tensor.bytes, out);
-      break;
-    case Dtype::kU16:
-      copy_integers<std::uint16_t>(tensor.bytes, out);
-      break;
-    case Dtype::kI16:
-      copy_integers<std::int16_t>(tensor.bytes, out);
-      break;
-    case Dtype::kU32:
-      copy_integers<std::uint32_t>(tensor.bytes, out);
-      break;
-    case Dtype::kI32:
-      copy_integers<std::int32_t>(tensor.bytes, out);
-      break;
-    case Dtype::kI64:
-      copy_integers<std::int64_t>(tensor.bytes, out);
-      break;
-    case Dtype::kU64:
-      copy_integers<std::uint64_t>(tensor.bytes, out);
-      if (std::ranges::any_of(out, [](Index i) { return i < 0; })) {
-        refuse.tensor(tensor.name, "numbers below 2^63", "a larger one");
-      }
-      break;
-    default:
-      refuse.tensor(tensor.name, "an integer dtype", dtype_name(tensor.dtype));
+  if (!integers_from(tensor.dtype, tensor.bytes, out)) {
+    refuse.tensor(tensor.name, "numbers below 2^63", "a larger one");
   }
   return out;
 }

@@ -41,12 +41,12 @@ S score_scale(const AttentionOptions& options, Index head_width) {
   return S(1) / sqrt(S(static_cast<double>(by_width ? head_width * options.heads : head_width)));
 }
 
-// P: [T, S] of queries [T, D] and keys [S, D], with the last query at the last key. `b` is the
-// sequence that the key padding is for.
+// P: [T, S] of queries [T, D] and keys [S, D], with the last query at the last key. The mask is for
+// head h of sequence b.
 template <typename S>
 Tensor<S> attention_probabilities(const Tensor<S>& q, const Tensor<S>& k,
                                   const AttentionOptions& options, const AttentionMask& mask,
-                                  Index b) {
+                                  Index b, Index h = 0) {
   const Index queries = q.rows(), keys = k.rows(), past = keys - queries;
   const AttentionMistakes& mistakes = options.mistakes;
   const S scale = score_scale<S>(options, q.columns());
@@ -57,13 +57,13 @@ Tensor<S> attention_probabilities(const Tensor<S>& q, const Tensor<S>& k,
       S dot(0);
       for (Index d = 0; d < q.columns(); ++d) dot += q(t, d) * k(s, d);
       score(t, s) = dot * scale;
-      if (!mask.added.absent()) score(t, s) += S(mask.added(t, s));
+      if (!mask.added.absent()) score(t, s) += S(mask_addend(mask, b, h, t, s));
       bool blocked = options.causal && causally_blocked(t, s, past, mistakes);
       if (blocked && mistakes.mask == MaskMistake::kSetToValue) {
         score(t, s) = S(mistakes.mask_value);
         blocked = false;
       }
-      seen(t, s) = !blocked && !masked(mask, b, t, s);
+      seen(t, s) = !blocked && !masked(mask, b, h, t, s);
       score(t, s) = rounded(score(t, s), options.numbers);
     }
   }
@@ -87,10 +87,10 @@ Tensor<S> attention_probabilities(const Tensor<S>& q, const Tensor<S>& k,
 template <typename S>
 Tensor<S> scaled_dot_product_attention(const Tensor<S>& q, const Tensor<S>& k, const Tensor<S>& v,
                                        const AttentionOptions& options = {},
-                                       const AttentionMask& mask = {}, Index b = 0) {
+                                       const AttentionMask& mask = {}, Index b = 0, Index h = 0) {
   check_shape("attention: keys", k.shape(), {k.rows(), q.columns()});
   check_shape("attention: values", v.shape(), {k.rows(), v.columns()});
-  const Tensor<S> p = attention_probabilities(q, k, options, mask, b);
+  const Tensor<S> p = attention_probabilities(q, k, options, mask, b, h);
   Tensor<S> o({q.rows(), v.columns()});
   for (Index t = 0; t < q.rows(); ++t) {
     for (Index s = 0; s < k.rows(); ++s) {
@@ -112,12 +112,12 @@ template <typename S>
 HeadGradients<S> scaled_dot_product_attention_backward(const Tensor<S>& d_o, const Tensor<S>& q,
                                                        const Tensor<S>& k, const Tensor<S>& v,
                                                        const AttentionOptions& options = {},
-                                                       const AttentionMask& mask = {},
-                                                       Index b = 0) {
+                                                       const AttentionMask& mask = {}, Index b = 0,
+                                                       Index h = 0) {
   require_no_mistake("attention", options.mistakes);
   const Index keys = k.rows(), width = q.columns();
   const S scale = score_scale<S>(options, width);
-  const Tensor<S> p = attention_probabilities(q, k, options, mask, b);
+  const Tensor<S> p = attention_probabilities(q, k, options, mask, b, h);
   HeadGradients<S> d{zeros_like(q), zeros_like(k), zeros_like(v)};
   for (Index t = 0; t < q.rows(); ++t) {
     Tensor<S> dp({keys});
@@ -149,16 +149,16 @@ template <typename S>
 Tensor<S> attention(const Tensor<S>& qkv, const AttentionOptions& options,
                     const AttentionMask& mask = {}) {
   HeadPlace head = check_heads(qkv, options.heads, options.mistakes);
-  check_mask(mask, head.batch, head.time, head.time);
+  check_mask(mask, head.batch, head.time, head.time, head.heads);
   Tensor<S> out(with_columns(qkv, head.width()));
   for (head.b = 0; head.b < head.batch; ++head.b) {
     for (head.h = 0; head.h < head.heads; ++head.h) {
       const Tensor<S> q = take_head(qkv, head, 'q', options.mistakes);
       const Tensor<S> k = take_head(qkv, head, 'k', options.mistakes);
       const Tensor<S> v = take_head(qkv, head, 'v', options.mistakes);
-      const Tensor<S> o =
-          scaled_dot_product_attention(q, rounded(k, options.cache_numbers),
-                                       rounded(v, options.cache_numbers), options, mask, head.b);
+      const Tensor<S> o = scaled_dot_product_attention(q, rounded(k, options.cache_numbers),
+                                                       rounded(v, options.cache_numbers), options,
+                                                       mask, head.b, head.h);
       put_merged(o, head, options.mistakes, out);
     }
   }
@@ -171,14 +171,14 @@ Tensor<S> attention_backward(const Tensor<S>& dout, const Tensor<S>& qkv,
                              const AttentionOptions& options, const AttentionMask& mask = {}) {
   require_no_mistake("attention", options.mistakes);
   HeadPlace head = check_heads(qkv, options.heads, options.mistakes);
-  check_mask(mask, head.batch, head.time, head.time);
+  check_mask(mask, head.batch, head.time, head.time, head.heads);
   check_shape("attention: dout", dout.shape(), with_columns(qkv, head.width()));
   Tensor<S> dqkv(qkv.shape());
   for (head.b = 0; head.b < head.batch; ++head.b) {
     for (head.h = 0; head.h < head.heads; ++head.h) {
       const HeadGradients<S> d = scaled_dot_product_attention_backward(
           take_merged(dout, head), take_head(qkv, head, 'q'), take_head(qkv, head, 'k'),
-          take_head(qkv, head, 'v'), options, mask, head.b);
+          take_head(qkv, head, 'v'), options, mask, head.b, head.h);
       put_head(d.dq, head, 'q', dqkv);
       put_head(d.dk, head, 'k', dqkv);
       put_head(d.dv, head, 'v', dqkv);

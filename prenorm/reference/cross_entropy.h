@@ -3,6 +3,11 @@
 //   z = x Wᵀ                                  logits, W [V, C]: wte if the head is tied
 //   loss_n = log Σ_v exp z_nv − z_n,target    0 for a target that is ignored
 //
+// With label smoothing ε (Szegedy et al. 2016) the target is a distribution: 1 − ε on the token,
+// and ε/V more on each of the V classes:
+//
+//   loss_n = log Σ_v exp z_nv − (1 − ε) z_n,target − ε/V Σ_v z_nv
+//
 // The loss is a sum over tokens; the caller's scale makes it a mean (1 / number of targets, which
 // may count targets of other micro-batches). The derivation is
 // docs/derivations/cross_entropy_head.md.
@@ -55,7 +60,7 @@ inline Index count_targets(const Tokens& targets, TokenId ignore = kIgnoreTarget
 // The loss of each row. logits: [.., V]; targets: one a row; returns [rows].
 template <typename S>
 Tensor<S> cross_entropy(const Tensor<S>& logits, const Tokens& targets,
-                        TokenId ignore = kIgnoreTarget) {
+                        TokenId ignore = kIgnoreTarget, double label_smoothing = 0.0) {
   using std::exp, std::log;
   check_targets(logits, targets, ignore);
   Tensor<S> losses({logits.rows()});
@@ -68,19 +73,26 @@ Tensor<S> cross_entropy(const Tensor<S>& logits, const Tokens& targets,
     S sum(0);
     for (Index v = 0; v < logits.columns(); ++v) sum += exp(logits(n, v) - largest);
     losses[n] = log(sum) + (largest - logits(n, targets[n]));
+    if (label_smoothing == 0.0) continue;
+    S above_mean(0);
+    for (Index v = 0; v < logits.columns(); ++v) above_mean += logits(n, targets[n]) - logits(n, v);
+    losses[n] += S(label_smoothing / static_cast<double>(logits.columns())) * above_mean;
   }
   return losses;
 }
 
-// The gradient of scale · Σ_n loss_n:   dz_nv = scale (softmax(z_n)_v − [v = target_n])
+// The gradient of scale · Σ_n loss_n:
+//   dz_nv = scale (softmax(z_n)_v − (1 − ε) [v = target_n] − ε/V)
 template <typename S>
 Tensor<S> cross_entropy_backward(const Tensor<S>& logits, const Tokens& targets, const S& scale,
-                                 TokenId ignore = kIgnoreTarget) {
+                                 TokenId ignore = kIgnoreTarget, double label_smoothing = 0.0) {
   check_targets(logits, targets, ignore);
   Tensor<S> dlogits = softmax(logits);
+  const S share = S(label_smoothing / static_cast<double>(logits.columns()));
   for (Index n = 0; n < logits.rows(); ++n) {
-    if (targets[n] != ignore) dlogits(n, targets[n]) -= S(1);
+    if (targets[n] != ignore) dlogits(n, targets[n]) -= S(1.0 - label_smoothing);
     for (Index v = 0; v < logits.columns(); ++v) {
+      dlogits(n, v) -= share;
       dlogits(n, v) = targets[n] == ignore ? S(0) : scale * dlogits(n, v);
     }
   }

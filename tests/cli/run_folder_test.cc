@@ -32,7 +32,9 @@ TEST_F(RunFolderTest, any_file_of_a_run_keeps_another_run_out) {
     std::filesystem::remove_all(path_);
     put(name);
     EXPECT_THROW(RunFolder(path_).check(false, false), ConfigError) << name;
-    EXPECT_NO_THROW(RunFolder(path_).check(true, false)) << name;
+    if (name != std::string("model.safetensors")) {  // weights alone are nothing to go on with
+      EXPECT_NO_THROW(RunFolder(path_).check(true, false)) << name;
+    }
     EXPECT_NO_THROW(RunFolder(path_).check(false, true)) << name;
   }
 }
@@ -43,6 +45,35 @@ TEST_F(RunFolderTest, replacing_leaves_no_state_to_go_on_with_and_keeps_the_mode
   RunFolder(path_).prepare(true);
   EXPECT_FALSE(std::filesystem::exists(path_ / "training_state.json"));
   EXPECT_TRUE(std::filesystem::exists(path_ / "model.safetensors"));
+}
+
+TEST_F(RunFolderTest, weights_without_a_state_are_not_resumed) {
+  put("model.safetensors");
+  try {
+    RunFolder(path_).check(true, false);
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("training_state.json"), std::string::npos);
+  }
+  put("training_state.json");
+  EXPECT_NO_THROW(RunFolder(path_).check(true, false));
+}
+
+TEST_F(RunFolderTest, a_save_that_was_cut_off_is_finished_if_it_was_whole_and_else_removed) {
+  put("model.safetensors");
+  ensure_directory(path_ / ".saved");
+  write_file_durably(path_ / ".saved" / "model.safetensors", "new");
+  write_file_durably(path_ / ".saved" / "training_state.json", "new");
+  ensure_directory(path_ / ".saving");
+  write_file_durably(path_ / ".saving" / "model.safetensors", "half");
+  RunFolder(path_).recover();
+  EXPECT_EQ(read_file(path_ / "model.safetensors"), "new");
+  EXPECT_EQ(read_file(path_ / "training_state.json"), "new");
+  EXPECT_FALSE(std::filesystem::exists(path_ / ".saved"));
+  EXPECT_FALSE(std::filesystem::exists(path_ / ".saving"));
+  RunFolder(path_).recover();
+  RunFolder(path_ / "none").recover();
+  EXPECT_EQ(read_file(path_ / "model.safetensors"), "new");
 }
 
 TEST_F(RunFolderTest, resuming_and_replacing_exclude_each_other) {

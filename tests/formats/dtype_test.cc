@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace prenorm {
@@ -129,6 +130,25 @@ TEST(Dtype, bytes_need_no_alignment) {
   doubles_from(Dtype::kF32, std::span(shifted).subspan(1), doubles);
   EXPECT_EQ(floats, values);
   EXPECT_EQ(doubles, (std::vector<double>{1.5, -2.0}));
+}
+
+TEST(Dtype, integers_keep_their_sign_and_refuse_what_does_not_fit) {
+  const auto read = [](Dtype dtype, std::vector<unsigned char> bytes) -> std::optional<Index> {
+    Index out = 0;
+    if (!integers_from(dtype, std::as_bytes(std::span(bytes)), std::span(&out, 1))) return {};
+    return out;
+  };
+  EXPECT_EQ(read(Dtype::kI8, {0xFE}), -2);
+  EXPECT_EQ(read(Dtype::kU8, {0xFE}), 254);
+  EXPECT_EQ(read(Dtype::kI16, {0xFE, 0xFF}), -2);
+  EXPECT_EQ(read(Dtype::kU16, {0xFE, 0xFF}), 65534);
+  EXPECT_EQ(read(Dtype::kI32, {0xFE, 0xFF, 0xFF, 0xFF}), -2);
+  EXPECT_EQ(read(Dtype::kU32, {0xFE, 0xFF, 0xFF, 0xFF}), 4294967294);
+  EXPECT_EQ(read(Dtype::kI64, std::vector<unsigned char>(8, 0xFF)), -1);
+  EXPECT_EQ(read(Dtype::kU64, std::vector<unsigned char>(8, 0xFF)), std::nullopt);
+  EXPECT_EQ(read(Dtype::kU64, {1, 0, 0, 0, 0, 0, 0, 0}), 1);
+  EXPECT_FALSE(dtype_is_integer(Dtype::kBool));
+  EXPECT_FALSE(dtype_is_integer(Dtype::kF32));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ class Program:
             f"{done.out[-2000:]}\n{done.err[-2000:]}"
         )
         return done
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The counts of the suites that are not our own, also where all passed."""
+    reports = sys.modules.get("sample_cases")
+    if reports is None or not reports.Report.all:
+        return
+    terminalreporter.section("cases of PyTorch and ONNX through prenorm apply")
+    for report in reports.Report.all:
+        for line in report.lines():
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

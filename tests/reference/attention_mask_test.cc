@@ -28,16 +28,28 @@ TEST(AttentionMask, the_causal_rule_and_its_mistakes_by_hand) {
 TEST(AttentionMask, each_kind_blocks_where_it_says) {
   AttentionMask mask;
   mask.blocked = Tensor<unsigned char>({2, 2}, {0, 1, 0, 0});
-  EXPECT_TRUE(masked(mask, 0, 0, 1));
-  EXPECT_FALSE(masked(mask, 0, 1, 0));
+  EXPECT_TRUE(masked(mask, 0, 0, 0, 1));
+  EXPECT_FALSE(masked(mask, 0, 0, 1, 0));
   mask = {};
   mask.added = Tensor<double>({2, 2}, {0.0, -1e300, -std::numeric_limits<double>::infinity(), 1.0});
-  EXPECT_FALSE(masked(mask, 0, 0, 1));
-  EXPECT_TRUE(masked(mask, 0, 1, 0));
+  EXPECT_FALSE(masked(mask, 0, 0, 0, 1));
+  EXPECT_TRUE(masked(mask, 0, 0, 1, 0));
   mask = {};
   mask.key_padding = Tensor<unsigned char>({2, 2}, {0, 0, 1, 0});
-  EXPECT_FALSE(masked(mask, 0, 1, 0));
-  EXPECT_TRUE(masked(mask, 1, 1, 0));
+  EXPECT_FALSE(masked(mask, 0, 0, 1, 0));
+  EXPECT_TRUE(masked(mask, 1, 0, 1, 0));
+}
+
+TEST(AttentionMask, one_of_four_axes_is_for_each_head_and_broadcasts_from_one) {
+  AttentionMask mask;
+  mask.added = Tensor<double>({2, 1, 1, 2}, {1.0, 2.0, 3.0, 4.0});  // the same for each head
+  EXPECT_NO_THROW(check_mask(mask, 2, 1, 2, 5));
+  EXPECT_EQ(mask_addend(mask, 1, 4, 0, 1), 4.0);
+  mask.added = Tensor<double>({1, 2, 1, 2}, {1.0, 2.0, 3.0, 4.0});  // the same for each sequence
+  EXPECT_NO_THROW(check_mask(mask, 7, 1, 2, 2));
+  EXPECT_EQ(mask_addend(mask, 6, 0, 0, 1), 2.0);
+  EXPECT_EQ(mask_addend(mask, 6, 1, 0, 0), 3.0);
+  EXPECT_THROW(check_mask(mask, 7, 1, 2, 3), ShapeError);
 }
 
 TEST(AttentionMask, shapes_that_do_not_fit_are_named) {

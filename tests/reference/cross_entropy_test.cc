@@ -32,6 +32,17 @@ TEST(CrossEntropy, an_ignored_target_has_no_loss_and_no_gradient) {
   EXPECT_NE(d(0, 0), 0.0);
 }
 
+TEST(CrossEntropy, smoothing_spreads_the_target_over_all_classes) {
+  const Tensor<double> logits({1, 2}, {0.0, std::log(3.0)});
+  const Tokens target({1}, {1});
+  // 0.8 on the target and 0.2 on the other class: −0.8 log 3/4 − 0.2 log 1/4.
+  EXPECT_NEAR(cross_entropy(logits, target, kIgnoreTarget, 0.4)[0],
+              -0.8 * std::log(0.75) - 0.2 * std::log(0.25), tolerance::kDoubleFormula);
+  const Tensor<double> d = cross_entropy_backward(logits, target, 2.0, kIgnoreTarget, 0.4);
+  EXPECT_NEAR(d[0], 2.0 * (0.25 - 0.2), tolerance::kDoubleFormula);
+  EXPECT_NEAR(d[1], 2.0 * (0.75 - 0.8), tolerance::kDoubleFormula);
+}
+
 TEST(CrossEntropy, huge_logits_do_not_overflow) {
   const Tensor<double> logits({2, 3}, {1000, 0, -1000, 1000, 0, -1000});
   const Tensor<double> losses = cross_entropy(logits, Tokens({2}, {0, 2}));
