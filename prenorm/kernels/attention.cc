@@ -51,7 +51,7 @@ struct PackedHead {
 // Attends from rows [0, shape.time) of every sequence.
 template <typename HeadOf>
 void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
-            const AttentionMask& mask, Matrix out, Vector row_max, Vector row_sum,
+            const AttentionMask& mask, Matrix out, Vector row_max, DoubleVector row_sum,
             const AttentionDropout& dropout, const HeadOf& head_of) {
   const AttentionTarget& target = attention_target(run.isa());
   run.reserve_worker_scratch(static_cast<std::size_t>(target.forward_scratch(shape.head_width)));
@@ -91,7 +91,7 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
 
 void attention_forward(const Runtime& run, const AttentionShape& shape,
                        const AttentionInputs& inputs, const AttentionMask& mask, Matrix out,
-                       Vector row_max, Vector row_sum, const AttentionDropout& dropout) {
+                       Vector row_max, DoubleVector row_sum, const AttentionDropout& dropout) {
   assert(fits(shape, inputs, mask));
   const AttentionTarget& target = attention_target(run.isa());
   const Index keys = shape.key_count(), width = shape.head_width;
@@ -113,7 +113,7 @@ void attention_forward(const Runtime& run, const AttentionShape& shape,
 
 void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMatrix dout,
                         const AttentionInputs& inputs, const AttentionMask& mask, ConstMatrix out,
-                        ConstVector row_max, ConstVector row_sum,
+                        ConstVector row_max, ConstDoubleVector row_sum,
                         const AttentionGradients& gradients, const AttentionDropout& dropout) {
   assert(fits(shape, inputs, mask));
   const AttentionTarget& target = attention_target(run.isa());

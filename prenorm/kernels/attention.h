@@ -68,12 +68,12 @@ inline AttentionGradients split_qkv(Matrix qkv) {
 // Overwrites out and both.
 void attention_forward(const Runtime& run, const AttentionShape& shape,
                        const AttentionInputs& inputs, const AttentionMask& mask, Matrix out,
-                       Vector row_max, Vector row_sum, const AttentionDropout& dropout);
+                       Vector row_max, DoubleVector row_sum, const AttentionDropout& dropout);
 
 // Overwrites the gradients, which overlap no operand. out, row_max, row_sum are the forward pass's.
 void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMatrix dout,
                         const AttentionInputs& inputs, const AttentionMask& mask, ConstMatrix out,
-                        ConstVector row_max, ConstVector row_sum,
+                        ConstVector row_max, ConstDoubleVector row_sum,
                         const AttentionGradients& gradients, const AttentionDropout& dropout);
 
 // The keys and values of the tokens seen so far, in the order in which the kernel reads them.

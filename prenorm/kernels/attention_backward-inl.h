@@ -102,7 +102,7 @@ HWY_INLINE void probabilities(const AttentionHead& h, const HeadMemory& m, Index
 // A row nearly all of whose probability is at one key: its score gradients p (dp − delta) are what
 // is left of numbers that cancel, and delta as a sum over d has another rounding than dp.
 HWY_INLINE bool is_peaked(const AttentionHead& h, Index t) {
-  return h.row_sum[t] < 1.0625f && h.row_sum[t] > 0.0f;
+  return h.row_sum[t] < 1.0625 && h.row_sum[t] > 0.0;
 }
 
 // For the peaked rows of a tile, delta as Σ_s p dp / Σ_s p from the very numbers it is going to be
@@ -182,12 +182,16 @@ struct ScoreTile {
 
   HWY_INLINE void one_row(Index t, Index count, std::uint64_t seen, float* p, float* ds) const {
     probabilities(h, m, t, pair.k0, count, seen, p, ds);
-    const float total = h.row_sum[t];
-    const F16 inverse = set_f(total == 0.0f ? 0.0f : 1.0f / total);
+    // 1 / total in two parts: its rounding would be the same error in all of the row.
+    const double exact = h.row_sum[t] == 0.0 ? 0.0 : 1.0 / h.row_sum[t];
+    const float rounded = static_cast<float>(exact);
+    const F16 inverse = set_f(rounded);
+    const F16 inverse_rest = set_f(static_cast<float>(exact - static_cast<double>(rounded)));
     const F16 delta = set_f(m.delta[t]), rest = set_f(m.delta_rest[t]);
     const F16 scale = set_f(static_cast<float>(h.scale));
     for (Index j = 0; j < count; j += kLanes) {
-      const F16 probability = mul(load_f(p + j), inverse);
+      const F16 e = load_f(p + j);
+      const F16 probability = fma(e, inverse, mul(e, inverse_rest));
       const F16 inner = sub(sub(load_f(ds + j), delta), rest);
       store_f(probability, p + j);
       store_f(mul(mul(probability, inner), scale), ds + j);

@@ -141,21 +141,22 @@ HWY_INLINE RowRange scale_row(const Problem& p, const ScoreRow& row, float* s, d
   return {max_lanes(top), false};
 }
 
-// s ← exp(score − shift); returns the sum. Groups of lanes that the row does not see would add
-// zeros.
-HWY_INLINE float exponentials(bool in_double, const double* exact, float shift, Index count,
-                              float* s) {
+// s ← exp(score − shift); returns the sum, in double: rows that are alike are off alike, and what
+// is summed over them would be off by as much as they are many. Groups of lanes that the row does
+// not see would add zeros.
+HWY_INLINE double exponentials(bool in_double, const double* exact, float shift, Index count,
+                               float* s) {
   if (in_double) {
     for (Index j = 0; j < round_up(count, kLanes); ++j) {
       s[j] = static_cast<float>(exact[j] - static_cast<double>(shift));
     }
   }
   const F16 by = set_f(in_double ? 0.0f : shift);
-  F16 sum = set_f(0.0f);
+  D16 sum = set_d(0.0);
   for (Index j = 0; j < count; j += kLanes) {
     const F16 p = exp_nonpositive(sub(load_f(s + j), by));
     store_f(p, s + j);
-    sum = add(sum, p);
+    sum = add(sum, load_d(s + j));
   }
   return sum_lanes(sum);
 }

@@ -32,11 +32,12 @@ void pack_head_rows(const float* x, Index row, Index count, Index head_width, fl
 
 // The running softmax of a tile's rows.
 struct RunningSoftmax {
-  alignas(64) float maximum[kLanes], total[kLanes], shift[kLanes], correction[kLanes];
+  alignas(64) float maximum[kLanes], shift[kLanes], correction[kLanes];
+  double total[kLanes];
 
   HWY_INLINE RunningSoftmax() {
     std::fill_n(maximum, kLanes, kMinusInfinity);
-    std::fill_n(total, kLanes, 0.0f);
+    std::fill_n(total, kLanes, 0.0);
     std::fill_n(shift, kLanes, 0.0f);
   }
 
@@ -58,9 +59,9 @@ struct RunningSoftmax {
     store_f(exp_nonpositive(sub(load_f(before), load_f(shift))), correction);
     for (int i = 0; i < Rows; ++i) {
       if (rows[i].count == 0) continue;
-      const float sum = exponentials(in_double[i], exact + i * kKeyBlock, shift[i], rows[i].count,
-                                     scores + i * kKeyBlock);
-      total[i] = total[i] * correction[i] + sum;
+      const double sum = exponentials(in_double[i], exact + i * kKeyBlock, shift[i], rows[i].count,
+                                      scores + i * kKeyBlock);
+      total[i] = total[i] * static_cast<double>(correction[i]) + sum;
     }
   }
 };
@@ -102,10 +103,12 @@ struct ForwardTile {
   template <int Rows>
   HWY_INLINE void finish(const RunningSoftmax& softmax, const float* out, Index padded) const {
     for (int i = 0; i < Rows; ++i) {
-      const float total = softmax.total[i];
-      const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+      const double total = softmax.total[i];
+      const double inverse = total == 0.0 ? 0.0 : 1.0 / total;
       float* to = p.out + (row + i) * p.out_row;
-      for (Index c = 0; c < p.head_width; ++c) to[c] = out[i * padded + c] * inverse;
+      for (Index c = 0; c < p.head_width; ++c) {
+        to[c] = static_cast<float>(static_cast<double>(out[i * padded + c]) * inverse);
+      }
       if (p.row_max == nullptr) continue;
       p.row_max[row + i] = softmax.maximum[i];
       p.row_sum[row + i] = total;

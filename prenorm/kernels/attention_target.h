@@ -43,7 +43,7 @@ struct AttentionRows {
   float* out = nullptr;  // [rows, D]
   Index out_row = 0;
   float* row_max = nullptr;  // [rows] or null, with row_sum
-  float* row_sum = nullptr;
+  double* row_sum = nullptr;
   float* scratch = nullptr;  // forward_scratch(D) floats
 };
 
@@ -57,7 +57,7 @@ struct AttentionHead {
   const float* dout = nullptr;
   Index out_row = 0, dout_row = 0;
   const float* row_max = nullptr;  // [T]
-  const float* row_sum = nullptr;
+  const double* row_sum = nullptr;
   Index time = 0, keys = 0, past = 0, head_width = 0;
   bool causal = true;
   HeadMask mask;

@@ -21,6 +21,7 @@ namespace prenorm::kernels {
 // Parts of the arithmetic, not tuning knobs.
 constexpr Index kSumBlock = 128;
 constexpr Index kSumGroup = 16 * kSumBlock;
+constexpr Index kTokenBlock = 256;  // of the sums over tokens
 
 // The right-hand matrix [K, N], in one of three forms.
 class PackedMatrix;
@@ -78,7 +79,8 @@ void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const E
 // bits as one.
 void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c);
 
-// sums[n] += Σ_m x[m, n], in blocks of 128 rows: the bias gradient. x: [M, N], sums: [N].
+// sums[n] += Σ_m x[m, n], in blocks of 256 rows, each in double: the bias
+// gradient. x: [M, N], sums: [N].
 void add_column_sums(const Runtime& run, ConstMatrix x, Vector sums);
 
 }  // namespace prenorm::kernels

@@ -209,21 +209,21 @@ void piece(const MatmulPiece& p) {
   }
 }
 
-// sums[j] += Σ rows, in blocks of 128.
+// sums[j] += Σ rows, in blocks of 256, each summed in double.
 void column_sums(const float* x, Index x_row, Index rows, Index columns, float* sums) {
   for (Index j = 0; j < columns; j += kLanes) {
     const Index count = std::min(kLanes, columns - j);
-    for (Index m0 = 0; m0 < rows; m0 += kSumBlock) {
-      const Index m1 = std::min(rows, m0 + kSumBlock);
-      F16 sum = set_f(0.0f);
+    for (Index m0 = 0; m0 < rows; m0 += kTokenBlock) {
+      const Index m1 = std::min(rows, m0 + kTokenBlock);
+      D16 sum = set_d(0.0);
       if (count == kLanes) {
-        for (Index m = m0; m < m1; ++m) sum = add(sum, load_f(x + m * x_row + j));
-        store_f(add(load_f(sums + j), sum), sums + j);
+        for (Index m = m0; m < m1; ++m) sum = add(sum, load_d(x + m * x_row + j));
+        store_d(add(load_d(sums + j), sum), sums + j);
       } else {
         for (Index m = m0; m < m1; ++m) {
-          sum = add(sum, load_f_part(x + m * x_row + j, count, 0.0f));
+          sum = add(sum, load_d_part(x + m * x_row + j, count, 0.0f));
         }
-        store_f_part(add(load_f_part(sums + j, count, 0.0f), sum), sums + j, count);
+        store_d_part(add(load_d_part(sums + j, count, 0.0f), sum), sums + j, count);
       }
     }
   }

@@ -19,11 +19,13 @@ Index checked_width(Index width, Index heads) {
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(ParameterRegistry& parameters, const std::string& name,
-                                       Index width, Index heads, bool bias, bool causal)
+                                       Index width, Index heads, bool bias, bool causal,
+                                       std::optional<double> scale)
     : name_(name),
       width_(checked_width(width, heads)),
       heads_(heads),
       causal_(causal),
+      scale_(scale.value_or(1.0 / std::sqrt(static_cast<double>(width / heads)))),
       in_(parameters, name + ".c_attn", width, 3 * width, bias),
       out_(parameters, name + ".c_proj", width, width, bias) {}
 
@@ -34,7 +36,7 @@ kernels::AttentionShape MultiheadAttention::shape(Index batch, Index time) const
   s.heads = heads_;
   s.head_width = head_width();
   s.causal = causal_;
-  s.scale = 1.0 / std::sqrt(static_cast<double>(head_width()));
+  s.scale = scale_;
   return s;
 }
 
@@ -57,7 +59,7 @@ void MultiheadAttention::check_mask(Index batch, Index time,
 MultiheadAttention::Saved MultiheadAttention::plan(Arena& arena, Index batch, Index time) const {
   const Index rows = batch * time;
   return {arena.matrix(rows, 3 * width_), arena.matrix(rows, width_),
-          arena.vector(rows * heads_),    arena.vector(rows * heads_),
+          arena.vector(rows * heads_),    arena.take<double, 1>({rows * heads_}),
           arena.matrix(rows, 3 * width_), arena.matrix(rows, width_)};
 }
 

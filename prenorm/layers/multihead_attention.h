@@ -3,6 +3,8 @@
 //   q, k, v = split(x W_attn + b_attn);  y = concat_h(softmax(q_h k_hᵀ / sqrt(D)) v_h) W_proj +
 //   b_proj
 #pragma once
+#include <optional>
+
 #include "prenorm/kernels/attention.h"
 #include "prenorm/layers/linear.h"
 
@@ -11,17 +13,19 @@ namespace prenorm {
 class MultiheadAttention {
  public:
   struct Saved {
-    Matrix qkv;               // [N, 3C]
-    Matrix attended;          // [N, C]: the heads' outputs, before the projection
-    Vector row_max, row_sum;  // [B H T]: of the softmax
-    Matrix gradient;          // [N, 3C]: scratch of backward(); layers of a stack may share it
-    Matrix dattended;         // [N, C]: likewise
+    Matrix qkv;            // [N, 3C]
+    Matrix attended;       // [N, C]: the heads' outputs, before the projection
+    Vector row_max;        // [B H T]: of the softmax, with
+    DoubleVector row_sum;  // [B H T]
+    Matrix gradient;       // [N, 3C]: scratch of backward(); layers of a stack may share it
+    Matrix dattended;      // [N, C]: likewise
   };
 
-  // Registers NAME.c_attn [C, 3C] and NAME.c_proj [C, C]. Throws ConfigError unless heads divides
-  // width.
+  // Registers NAME.c_attn [C, 3C] and NAME.c_proj [C, C]. `scale` multiplies the scores: 1 /
+  // sqrt(D) unless given. Throws ConfigError unless heads divides width.
   MultiheadAttention(ParameterRegistry& parameters, const std::string& name, Index width,
-                     Index heads, bool bias = true, bool causal = true);
+                     Index heads, bool bias = true, bool causal = true,
+                     std::optional<double> scale = {});
 
   // Memory of a pass over [batch, time] tokens.
   Saved plan(Arena& arena, Index batch, Index time) const;
@@ -55,6 +59,7 @@ class MultiheadAttention {
   std::string name_;
   Index width_, heads_;
   bool causal_;
+  double scale_;
   Linear in_;   // [C, 3C]
   Linear out_;  // [C, C]
 };

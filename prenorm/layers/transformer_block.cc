@@ -33,7 +33,7 @@ TransformerBlock::TransformerBlock(ParameterRegistry& parameters, std::string na
       options_(options),
       ln_1_(parameters, name_ + ".ln_1", options.width, options.eps, options.bias),
       attention_(parameters, name_ + ".attn", options.width, options.heads, options.bias,
-                 options.causal),
+                 options.causal, options.attn_scale),
       ln_2_(parameters, name_ + ".ln_2", options.width, options.eps, options.bias),
       feed_forward_(parameters, name_ + ".mlp", options.width, options.inner, options.activation,
                     options.bias) {}
@@ -63,7 +63,7 @@ TransformerBlock::Saved TransformerBlock::plan(Arena& arena, Index batch, Index 
   s.attention.qkv = arena.matrix(rows, 3 * width);
   s.attention.attended = arena.matrix(rows, width);
   s.attention.row_max = arena.vector(rows * options_.heads);
-  s.attention.row_sum = arena.vector(rows * options_.heads);
+  s.attention.row_sum = arena.take<double, 1>({rows * options_.heads});
   s.attention.gradient = shared.dqkv;
   s.attention.dattended = shared.dattended;
   s.feed_forward.hidden = arena.matrix(rows, options_.inner);

@@ -30,6 +30,7 @@ class TransformerBlock {
     double eps = 1e-5;
     bool bias = true;
     bool causal = true;
+    std::optional<double> attn_scale = {};  // of the attention scores: 1 / √D unless given
     double attn_pdrop = 0.0, resid_pdrop = 0.0;
     Index layer = 0;  // its number in the stack: part of the key of its dropout masks
   };

@@ -181,7 +181,8 @@ template <bool kMasked, int kSize>
 struct AttentionProblem {
   static constexpr Index kTime = 70, kWidth = 60, kAll = 2 * kTime;
   Numbers qkv{kAll, 3 * kWidth, 1, kSize}, added{kTime, kTime, 3}, out{kAll, kWidth};
-  Numbers stats{2, kAll * 3}, dqkv{kAll, 3 * kWidth};
+  Numbers row_max{1, kAll * 3}, dqkv{kAll, 3 * kWidth};
+  std::vector<double> row_sum = std::vector<double>(kAll * 3);
   kernels::AttentionShape shape{
       .batch = 2, .time = kTime, .heads = 3, .head_width = 20, .scale = 0.2236};
   kernels::AttentionDropout dropout{{{.seed = 7, .purpose = Purpose::kAttentionDropout}, 0.2}, 4};
@@ -197,9 +198,9 @@ struct AttentionProblem {
       shape.causal = false;
       dropout.drop.p = 0.0;
     }
-    kernels::attention_forward(run, shape, inputs(), mask, out, stats.row(0), stats.row(1),
-                               dropout);
+    kernels::attention_forward(run, shape, inputs(), mask, out, row_max.row(0), sums(), dropout);
   }
+  DoubleVector sums() { return DoubleVector(row_sum.data(), {kAll * 3}); }
   kernels::AttentionInputs inputs() const { return kernels::split_qkv(ConstMatrix(qkv)); }
 };
 
@@ -212,7 +213,7 @@ template <bool kMasked, int kSize = 2>
 std::uint64_t attention_backward_hash(const Runtime& run) {
   AttentionProblem<kMasked, kSize> p(run);
   kernels::attention_backward(run, p.shape, Numbers(p.kAll, p.kWidth, 2), p.inputs(), p.mask, p.out,
-                              p.stats.row(0), p.stats.row(1), kernels::split_qkv(Matrix(p.dqkv)),
+                              p.row_max.row(0), p.sums(), kernels::split_qkv(Matrix(p.dqkv)),
                               p.dropout);
   return hash_of(p.dqkv);
 }

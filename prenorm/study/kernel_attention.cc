@@ -57,23 +57,25 @@ class AttentionCore {
 
   Matrix forward(const kernels::AttentionInputs& in) {
     kernels::attention_forward(run_, shape_, in, mask_->view(), out_.view(), vector(row_max_),
-                               vector(row_sum_), {});
+                               sums(), {});
     return out_.view();
   }
   void backward(ConstMatrix dout, const kernels::AttentionInputs& in,
                 const kernels::AttentionGradients& gradients) {
     kernels::attention_backward(run_, shape_, dout, in, mask_->view(), out_.view(),
-                                vector(row_max_), vector(row_sum_), gradients, {});
+                                vector(row_max_), sums(), gradients, {});
   }
 
  private:
+  DoubleVector sums() { return {row_sum_.data(), {static_cast<Index>(row_sum_.size())}}; }
   static Vector vector(std::vector<float>& v) { return {v.data(), {static_cast<Index>(v.size())}}; }
 
   const Runtime& run_;
   kernels::AttentionShape shape_;
   std::optional<FloatMask> mask_;
   FloatMatrix out_;
-  std::vector<float> row_max_, row_sum_;
+  std::vector<float> row_max_;
+  std::vector<double> row_sum_;
 };
 
 // The kernel has one width for queries and values; columns of zeros change neither.

@@ -107,7 +107,8 @@ struct Problem {
 };
 
 struct Result {
-  TestMatrix out, dq, dk, dv, row_max, row_sum;
+  TestMatrix out, dq, dk, dv, row_max;
+  std::vector<double> row_sum;
 
   Result(const Runtime& run, const Problem& p)
       : out(p.q.rows, p.q.columns, 3),
@@ -115,12 +116,12 @@ struct Result {
         dk(p.k.rows, p.k.columns, 2),
         dv(p.k.rows, p.k.columns, 0),
         row_max(1, p.q.rows * p.c.heads),
-        row_sum(1, p.q.rows * p.c.heads) {
+        row_sum(static_cast<std::size_t>(p.q.rows * p.c.heads)) {
+    const DoubleVector sums(row_sum.data(), {static_cast<Index>(row_sum.size())});
     const AttentionInputs in{p.q.view(), p.k.view(), p.v.view()};
-    attention_forward(run, p.shape, in, p.mask, out.view(), row_max.view()[0], row_sum.view()[0],
-                      {});
-    attention_backward(run, p.shape, p.dout.view(), in, p.mask, out.view(), row_max.view()[0],
-                       row_sum.view()[0], {dq.view(), dk.view(), dv.view()}, {});
+    attention_forward(run, p.shape, in, p.mask, out.view(), row_max.view()[0], sums, {});
+    attention_backward(run, p.shape, p.dout.view(), in, p.mask, out.view(), row_max.view()[0], sums,
+                       {dq.view(), dk.view(), dv.view()}, {});
   }
 };
 

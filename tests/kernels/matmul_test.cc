@@ -160,14 +160,14 @@ TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of
   }
 }
 
-TEST(Matmul, column_sums_are_blocks_of_128_rows_added_to_what_is_there) {
+TEST(Matmul, column_sums_are_blocks_of_256_rows_in_double_added_to_what_is_there) {
   const TestMatrix x = TestMatrix::random(700, 83, 1, 3), start = TestMatrix::random(1, 83, 2);
   TestMatrix expected = start;
   for (Index n = 0; n < 83; ++n) {
-    for (Index m0 = 0; m0 < 700; m0 += 128) {
-      float sum = 0.0f;
-      for (Index m = m0; m < std::min<Index>(700, m0 + 128); ++m) sum = sum + x.at(m, n);
-      expected.at(0, n) = expected.at(0, n) + sum;
+    for (Index m0 = 0; m0 < 700; m0 += 256) {
+      double sum = 0.0;
+      for (Index m = m0; m < std::min<Index>(700, m0 + 256); ++m) sum += x.at(m, n);
+      expected.at(0, n) = static_cast<float>(expected.at(0, n) + sum);
     }
   }
   on_every_runtime([&](const Runtime& run) {

@@ -47,6 +47,7 @@ TransformerBlock::Options options_of(const Case& c) {
           .eps = 1e-5,
           .bias = c.bias,
           .causal = c.causal,
+          .attn_scale = {},
           .attn_pdrop = c.attn_pdrop,
           .resid_pdrop = c.resid_pdrop,
           .layer = 3};
