@@ -5,6 +5,8 @@ import hashlib
 import subprocess
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 MODEL = ("--n-layer", 2, "--n-head", 4, "--n-embd", 48, "--block-size", 32, "--dropout", 0.1)
 
@@ -16,9 +18,21 @@ def train(prenorm, text_file, folder, *flags):
 
 
 @pytest.fixture(scope="module")
-def one_thread(prenorm, text_file, tmp_path_factory):
+def model(prenorm, text_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "one"
-    return train(prenorm, text_file, folder, "--max-iters", 100, "--threads", 1)
+    train(prenorm, text_file, folder, "--max-iters", 100, "--threads", 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_thread(model):
+    return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
+
+
+def runs_here(prenorm, isa):
+    probe = subprocess.run([prenorm.path, "fingerprint", "--isa", isa], capture_output=True,
+                           check=False)
+    return b"isa: expected" not in probe.stderr
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
@@ -38,10 +52,7 @@ def test_another_seed_gives_other_bytes(prenorm, text_file, tmp_path, one_thread
 def test_training_gives_the_same_bytes_on_every_instruction_set(
     prenorm, text_file, tmp_path, one_thread, isa
 ):
-    probe = subprocess.run(
-        [prenorm.path, "train", text_file, "--out-dir", tmp_path / "probe", "--max-iters", "1",
-         "--isa", isa], capture_output=True, check=False)
-    if b"isa: expected" in probe.stderr:
+    if not runs_here(prenorm, isa):
         pytest.skip(f"this machine does not run {isa}")
     folder = tmp_path / "run"
     assert train(prenorm, text_file, folder, "--max-iters", 100, "--isa", isa) == one_thread
@@ -65,3 +76,29 @@ def test_micro_batches_of_whole_sum_blocks_give_the_bytes_of_one_batch(
         for pieces in (1, 2, 4)
     ]
     assert hashes[0] == hashes[1] == hashes[2]
+
+
+def logits_file(prenorm, folder, model, tokens, *flags):
+    save_file({"input_ids": tokens}, folder / "x.safetensors")
+    prenorm("apply", "gpt", "--params", model, "--input", folder / "x.safetensors",
+            "--output", folder / "y.safetensors", *flags)
+    return folder / "y.safetensors"
+
+
+def test_logits_are_the_same_bytes_on_any_threads_and_instruction_set(prenorm, tmp_path, model):
+    tokens = torch.randint(0, 20, (64, 32), generator=torch.Generator().manual_seed(1))
+    ways = [("--threads", n) for n in (1, 2, 3, 8)]
+    ways += [("--isa", isa) for isa in ("avx2", "avx512", "neon") if runs_here(prenorm, isa)]
+    hashes = {logits_file(prenorm, tmp_path, model, tokens, *way).read_bytes() for way in ways}
+    assert len(hashes) == 1
+
+
+def test_logits_are_the_same_bits_in_any_batch_and_for_any_length(prenorm, tmp_path, model):
+    tokens = torch.randint(0, 20, (64, 32), generator=torch.Generator().manual_seed(2))
+    whole = load_file(logits_file(prenorm, tmp_path, model, tokens))["logits"]
+    for begin, end in [(0, 1), (1, 3), (3, 17), (63, 64)]:
+        part = load_file(logits_file(prenorm, tmp_path, model, tokens[begin:end]))["logits"]
+        assert torch.equal(part, whole[begin:end])
+    for length in (1, 7, 31):
+        part = load_file(logits_file(prenorm, tmp_path, model, tokens[:, :length].contiguous()))
+        assert torch.equal(part["logits"], whole[:, :length])
