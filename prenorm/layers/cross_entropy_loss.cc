@@ -7,12 +7,11 @@
 namespace prenorm {
 namespace {
 
-LossSum sum(const std::vector<TokenId>& targets, const std::vector<double>& losses,
-            const std::vector<double>& smoothing) {
+LossSum sum(const std::vector<TokenId>& targets, const std::vector<double>& losses) {
   LossSum total;
   for (std::size_t n = 0; n < targets.size(); ++n) {
     if (targets[n] == kernels::kIgnoreTarget) continue;
-    total.loss += losses[n] + smoothing[n];
+    total.loss += losses[n];
     ++total.count;
   }
   return total;
@@ -56,60 +55,29 @@ std::vector<TokenId> CrossEntropyLoss::checked(ConstMatrix logits,
   return own;
 }
 
-// What smoothing adds to each loss: with lse the row's log Σ exp z, and lse − z_t its plain loss,
-// ε ((lse − mean_v z_v) − (lse − z_t)).
-std::vector<double> CrossEntropyLoss::smoothing(ConstMatrix logits,
-                                                const std::vector<TokenId>& targets) const {
-  std::vector<double> added(targets.size(), 0.0);
-  if (options_.label_smoothing == 0.0) return added;
-  for (Index n = 0; n < logits.dim(0); ++n) {
-    const TokenId target = targets[static_cast<std::size_t>(n)];
-    if (target == kernels::kIgnoreTarget) continue;
-    const ConstVector z = logits[n];
-    double total = 0.0;
-    for (Index v = 0; v < z.dim(0); ++v) total += static_cast<double>(z[v]);
-    added[static_cast<std::size_t>(n)] =
-        options_.label_smoothing *
-        (static_cast<double>(z[target]) - total / static_cast<double>(z.dim(0)));
-  }
-  return added;
-}
-
 LossSum CrossEntropyLoss::forward(const Runtime& run, ConstMatrix logits,
                                   View<const TokenId, 1> targets) const {
   const std::vector<TokenId> own = checked(logits, targets);
   std::vector<double> losses(own.size());
   kernels::cross_entropy_forward(run, logits, {own.data(), targets.shape()},
-                                 {losses.data(), targets.shape()});
-  return sum(own, losses, smoothing(logits, own));
+                                 {losses.data(), targets.shape()}, options_.label_smoothing);
+  return sum(own, losses);
 }
 
-// dz = scale (softmax(z) − q):  the kernel's softmax − one-hot, and ε (one-hot − 1 / V).
+// dz = scale (softmax(z) − q)
 LossSum CrossEntropyLoss::forward_backward(const Runtime& run, ConstMatrix logits,
                                            View<const TokenId, 1> targets, double scale,
                                            Matrix dlogits) const {
   const std::vector<TokenId> own = checked(logits, targets);
-  const Index classes = logits.dim(1);
-  check_shape("CrossEntropyLoss", "", "dlogits", dlogits, logits.dim(0), classes);
-  const std::vector<double> added = smoothing(logits, own);
+  check_shape("CrossEntropyLoss", "", "dlogits", dlogits, logits.dim(0), logits.dim(1));
   std::vector<double> losses(own.size());
   for (Index n = 0; n < logits.dim(0); ++n) {
-    for (Index v = 0; v < classes; ++v) dlogits[n][v] = logits[n][v];
+    for (Index v = 0; v < logits.dim(1); ++v) dlogits[n][v] = logits[n][v];
   }
   kernels::cross_entropy_forward_backward(run, dlogits, {own.data(), targets.shape()}, scale,
-                                          {losses.data(), targets.shape()});
-  const LossSum total = sum(own, losses, added);
-  if (options_.label_smoothing == 0.0) return total;
-  const double mass = scale * options_.label_smoothing, share = mass / static_cast<double>(classes);
-  for (Index n = 0; n < dlogits.dim(0); ++n) {
-    const TokenId target = own[static_cast<std::size_t>(n)];
-    if (target == kernels::kIgnoreTarget) continue;
-    for (Index v = 0; v < classes; ++v) {
-      const double one_hot = v == target ? mass : 0.0;
-      dlogits[n][v] = static_cast<float>(static_cast<double>(dlogits[n][v]) + one_hot - share);
-    }
-  }
-  return total;
+                                          {losses.data(), targets.shape()},
+                                          options_.label_smoothing);
+  return sum(own, losses);
 }
 
 }  // namespace prenorm

@@ -39,7 +39,6 @@ class CrossEntropyLoss {
 
  private:
   std::vector<TokenId> checked(ConstMatrix logits, View<const TokenId, 1> targets) const;
-  std::vector<double> smoothing(ConstMatrix logits, const std::vector<TokenId>& targets) const;
 
   Options options_;
 };
