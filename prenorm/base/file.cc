@@ -11,6 +11,7 @@
 #include <istream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "prenorm/base/error.h"
 
@@ -214,6 +215,33 @@ void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fil
   }
   temporary.path.clear();
   if (!sync_folder(folder_of(path))) throw_io(name, "a folder that can be synced", reason(errno));
+}
+
+void rename_folder_durably(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    throw_io(from.string(), "a folder that can be renamed", reason(errno));
+  }
+  if (!sync_folder(folder_of(to))) {
+    throw_io(to.string(), "a folder that can be synced", reason(errno));
+  }
+}
+
+void move_files_durably(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
+    files.push_back(it->path());
+  }
+  if (error) throw_io(from.string(), "a readable folder", reason(error.value()));
+  for (const fs::path& file : files) {
+    if (::rename(file.c_str(), (to / file.filename()).c_str()) != 0) {
+      throw_io(file.string(), "a file that can be moved", reason(errno));
+    }
+  }
+  if (!sync_folder(to)) throw_io(to.string(), "a folder that can be synced", reason(errno));
+  if (::rmdir(from.c_str()) != 0) {
+    throw_io(from.string(), "a folder that can be removed", reason(errno));
+  }
 }
 
 void ensure_directory(const fs::path& folder) {

@@ -67,6 +67,13 @@ class FileWriter {
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 void write_file_durably(const std::filesystem::path& path, FunctionRef<void(FileWriter&)> fill);
 
+// Renames a folder, to a name that is free or an empty folder's, and syncs the one it stands in.
+void rename_folder_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// Moves the files of one folder into another of the same file system, over those of the same names,
+// and removes the first. Cut off in the middle, each file is in one of the two, whole, and calling
+// it again finishes it. Throws IoError.
+void move_files_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Makes the folder and its parents. Throws IoError when that fails, when something else than a
 // folder is there, or when no file can be made inside.
 void ensure_directory(const std::filesystem::path& folder);

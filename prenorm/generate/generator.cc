@@ -24,6 +24,7 @@ class Batch {
         slide_once_(slide_once),
         context_(model.config().block_size),
         vocabulary_(model.config().vocab_size),
+        choices_(options.vocab_size == 0 ? vocabulary_ : options.vocab_size),
         cache_(model.make_cache(static_cast<Index>(members.size()))) {
     for (std::size_t member : members) {
       const GenerateRequest& request = requests[member];
@@ -84,7 +85,8 @@ class Batch {
     const double uniform =
         options_.sampler.temperature == 0.0 ? 0.0 : sampling_number(row.request.stream, made);
     const TokenId id =
-        sample_token(logits, {row.request.prompt, row.result.ids}, options_.sampler, uniform);
+        sample_token(logits.first(static_cast<std::size_t>(choices_)),
+                     {row.request.prompt, row.result.ids}, options_.sampler, uniform);
     row.result.ids.push_back(id);
     if (options_.logprobs) {
       row.result.logprobs.push_back(static_cast<float>(token_logprob(logits, id)));
@@ -106,7 +108,7 @@ class Batch {
   const GenerateOptions& options_;
   const std::function<bool(const NewToken&)>& on_token_;
   const std::function<void()>& slide_once_;
-  Index context_, vocabulary_;
+  Index context_, vocabulary_, choices_;
   Gpt::Cache cache_;
   std::vector<Row> rows_;
   std::vector<float> logits_;  // [B, V]
@@ -136,6 +138,9 @@ void GenerateOptions::validate() const {
   if (max_new_tokens < 0) {
     throw ConfigError(fmt::format("max_new_tokens: expected at least 0, found {}", max_new_tokens));
   }
+  if (vocab_size < 0) {
+    throw ConfigError(fmt::format("vocab_size: expected at least 0, found {}", vocab_size));
+  }
   if (batch < 1) throw ConfigError(fmt::format("batch: expected at least 1, found {}", batch));
 }
 
@@ -144,6 +149,10 @@ std::vector<Generation> generate(const Runtime& run, const Gpt& model,
                                  const GenerateOptions& options,
                                  const GenerateCallbacks& callbacks) {
   options.validate();
+  if (options.vocab_size > model.config().vocab_size) {
+    throw ConfigError(fmt::format("vocab_size: expected at most the model's {}, found {}",
+                                  model.config().vocab_size, options.vocab_size));
+  }
   std::map<std::size_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     check(model.config(), requests[i], options);

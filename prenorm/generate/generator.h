@@ -21,8 +21,11 @@ struct GenerateOptions {
   Index max_new_tokens = 256;
   bool slide = true;                // false: stop where the context is full
   std::vector<TokenId> eos_tokens;  // any of them ends a sequence
-  bool logprobs = false;            // fill Generation::logprobs
-  Index batch = 16;                 // sequences computed together, at most
+  // Ids from here on are never chosen: the tokenizer's size, where the model's vocabulary is padded
+  // beyond it. 0: all may be.
+  Index vocab_size = 0;
+  bool logprobs = false;  // fill Generation::logprobs
+  Index batch = 16;       // sequences computed together, at most
 
   void validate() const;  // throws ConfigError
 };

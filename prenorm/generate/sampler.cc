@@ -44,11 +44,12 @@ std::vector<double> checked_logits(std::span<const float> logits) {
 void apply_penalties(std::span<double> logits, const TokenHistory& history,
                      const SamplerOptions& options) {
   const auto at = [&](TokenId id) -> double& { return logits[static_cast<std::size_t>(id)]; };
+  const auto known = [&](TokenId id) { return static_cast<std::size_t>(id) < logits.size(); };
   if (options.repeat_penalty != 1.0) {
     std::vector<bool> seen(logits.size());
     for (std::span<const TokenId> tokens : {history.prompt, history.generated}) {
       for (TokenId id : tokens) {
-        if (seen[static_cast<std::size_t>(id)]) continue;
+        if (!known(id) || seen[static_cast<std::size_t>(id)]) continue;
         seen[static_cast<std::size_t>(id)] = true;
         double& logit = at(id);
         logit = logit < 0 ? logit * options.repeat_penalty : logit / options.repeat_penalty;
@@ -57,7 +58,9 @@ void apply_penalties(std::span<double> logits, const TokenHistory& history,
   }
   if (options.frequency_penalty != 0.0 || options.presence_penalty != 0.0) {
     std::unordered_map<TokenId, Index> counts;
-    for (TokenId id : history.generated) ++counts[id];
+    for (TokenId id : history.generated) {
+      if (known(id)) ++counts[id];
+    }
     for (const auto& [id, count] : counts) {
       at(id) -= static_cast<double>(count) * options.frequency_penalty + options.presence_penalty;
     }
@@ -143,11 +146,17 @@ TokenId greedy_token(std::span<const float> logits) {
   return static_cast<TokenId>(std::max_element(checked.begin(), checked.end()) - checked.begin());
 }
 
+std::vector<double> penalized_logits(std::span<const float> logits, const TokenHistory& history,
+                                     const SamplerOptions& options) {
+  std::vector<double> scores = checked_logits(logits);
+  apply_penalties(scores, history, options);
+  return scores;
+}
+
 std::vector<TokenProbability> token_distribution(std::span<const float> logits,
                                                  const TokenHistory& history,
                                                  const SamplerOptions& options) {
-  std::vector<double> scores = checked_logits(logits);
-  apply_penalties(scores, history, options);
+  std::vector<double> scores = penalized_logits(logits, history, options);
   const auto first_best = std::max_element(scores.begin(), scores.end());
   if (options.temperature == 0.0) {
     return {{static_cast<TokenId>(first_best - scores.begin()), 1.0}};

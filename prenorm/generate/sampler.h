@@ -32,7 +32,7 @@ struct SamplerOptions {
   void validate() const;
 };
 
-// What came before the token to choose.
+// What came before the token to choose. An id that has no logit is passed over.
 struct TokenHistory {
   std::span<const TokenId> prompt, generated;
 };
@@ -44,6 +44,10 @@ struct TokenProbability {
 
 // The index of the largest logit, the first of equal ones. Throws NumericalError as below.
 TokenId greedy_token(std::span<const float> logits);
+
+// The logits after the penalties alone. Throws NumericalError as below.
+std::vector<double> penalized_logits(std::span<const float> logits, const TokenHistory& history,
+                                     const SamplerOptions& options);
 
 // The tokens that may come next, in ascending order of ids, and their probabilities, which sum to
 // 1. Throws NumericalError where a logit is NaN or +inf, or all are −inf.

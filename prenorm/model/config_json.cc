@@ -149,8 +149,6 @@ NormPlacement read_norm(const Keys& keys) {
 }
 
 void refuse_unsupported(const Keys& keys, const Json& json) {
-  keys.require("scale_attn_weights", true);
-  keys.require("scale_attn_by_inverse_layer_idx", false);
   keys.require("add_cross_attention", false);
   for (const char* key : {"quantization_config", "pruned_heads"}) {
     if (keys.has(key) && !json.at(key).empty()) keys.refuse(key, "none", json.at(key));
@@ -193,6 +191,8 @@ GptConfig parse_config(std::string_view text, std::string_view name) {
     if (c.n_inner < 1) keys.refuse("n_inner", "null or 1 or more", c.n_inner);
   }
   c.layer_norm_epsilon = keys.number("layer_norm_epsilon", 1e-5);
+  c.scale_attn_weights = keys.boolean("scale_attn_weights", true);
+  c.scale_attn_by_inverse_layer_idx = keys.boolean("scale_attn_by_inverse_layer_idx", false);
   c.bias = keys.boolean("prenorm_bias", true);
   c.tie_word_embeddings = keys.boolean("tie_word_embeddings", true);
   c.embd_pdrop = keys.number("embd_pdrop", 0.1);
@@ -240,8 +240,8 @@ std::string config_text(const GptConfig& c) {
   if (!c.bias) json["prenorm_bias"] = false;
   json["reorder_and_upcast_attn"] = false;
   json["resid_pdrop"] = c.resid_pdrop;
-  json["scale_attn_by_inverse_layer_idx"] = false;
-  json["scale_attn_weights"] = true;
+  json["scale_attn_by_inverse_layer_idx"] = c.scale_attn_by_inverse_layer_idx;
+  json["scale_attn_weights"] = c.scale_attn_weights;
   json["tie_word_embeddings"] = c.tie_word_embeddings;
   json["use_cache"] = true;
   json["vocab_size"] = c.vocab_size;

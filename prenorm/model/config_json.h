@@ -19,7 +19,7 @@ namespace prenorm {
 
 // Unknown keys are ignored; missing ones take GPT2Config's defaults. Throws FormatError naming file
 // and key for a wrong type, a value out of range, another model_type, and for what changes the
-// arithmetic and is not supported (scale_attn_weights false, cross-attention, other activations).
+// arithmetic and is not supported (cross-attention, other activations).
 GptConfig parse_config(std::string_view json, std::string_view name);
 GptConfig load_config(const std::filesystem::path& folder);  // folder/config.json
 

@@ -20,6 +20,7 @@ TransformerBlock::Options block_options(const GptConfig& config, Index layer) {
   o.activation = config.activation;
   o.eps = config.layer_norm_epsilon;
   o.bias = config.bias;
+  o.attn_scale = config.attention_scale(layer);
   o.attn_pdrop = config.attn_pdrop;
   o.resid_pdrop = config.resid_pdrop;
   o.layer = layer;

@@ -31,6 +31,12 @@ void check_positive(const char* name, double value) {
 
 }  // namespace
 
+double GptConfig::attention_scale(Index layer) const {
+  const double root = std::sqrt(static_cast<double>(n_embd / n_head));
+  const double scale = scale_attn_weights ? 1.0 / root : 1.0;
+  return scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
+}
+
 void GptConfig::validate() const {
   check_size("vocab_size", vocab_size);
   check_size("block_size", block_size);

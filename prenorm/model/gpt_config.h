@@ -18,14 +18,18 @@ struct GptConfig {
   NormPlacement norm = NormPlacement::kPre;
   Activation activation = Activation::kGeluTanh;
   double layer_norm_epsilon = 1e-5;
-  bool bias = true;                 // biases in linear layers and layer norms
-  bool tie_word_embeddings = true;  // the head is wte
+  bool scale_attn_weights = true;                // attention scores times 1 / √D
+  bool scale_attn_by_inverse_layer_idx = false;  // and times 1 / (layer + 1)
+  bool bias = true;                              // biases in linear layers and layer norms
+  bool tie_word_embeddings = true;               // the head is wte
   double embd_pdrop = 0.0;
   double attn_pdrop = 0.0;
   double resid_pdrop = 0.0;
   double initializer_range = 0.02;
   std::optional<TokenId> bos_token_id, eos_token_id;
 
+  // What multiplies the attention scores of a layer, counted from 0.
+  double attention_scale(Index layer) const;
   Index feed_forward_width() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
   // Throws ConfigError naming the field, what was expected and what was found.
   void validate() const;

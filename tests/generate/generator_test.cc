@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "prenorm/base/error.h"
@@ -164,6 +165,30 @@ TEST_F(Generator, weights_that_are_no_numbers_are_a_numerical_error) {
     parameter.value[0] = std::numeric_limits<float>::quiet_NaN();
   }
   EXPECT_THROW(one({0}, greedy(1)), NumericalError);
+}
+
+TEST_F(Generator, ids_that_the_tokenizer_lacks_are_never_chosen) {
+  for (Parameter& p : model_.parameters()) {  // the last five the likeliest by far
+    if (p.name != "transformer.wte.weight") continue;
+    for (std::size_t i = 18 * 16; i < p.value.size(); ++i) p.value[i] *= 20.0f;
+  }
+  GenerateOptions options = greedy(20);
+  options.sampler.repeat_penalty = 1.1;
+  const auto lacks = [](TokenId id) { return id >= 18; };
+  EXPECT_TRUE(std::ranges::any_of(one({5, 20}, options).ids, lacks));
+  options.vocab_size = 18;
+  EXPECT_TRUE(std::ranges::none_of(one({5, 20}, options).ids, lacks));
+  options.sampler.temperature = 1.0;
+  options.sampler.frequency_penalty = 0.5;
+  EXPECT_TRUE(std::ranges::none_of(one({5, 20}, options).ids, lacks));
+}
+
+TEST_F(Generator, refuses_a_vocabulary_larger_than_the_models) {
+  GenerateOptions options = greedy(1);
+  options.vocab_size = 24;
+  EXPECT_THROW(one({1}, options), ConfigError);
+  options.vocab_size = -1;
+  EXPECT_THROW(one({1}, options), ConfigError);
 }
 
 }  // namespace

@@ -132,6 +132,20 @@ TEST(Sampler, a_repeat_penalty_makes_seen_tokens_less_likely_whatever_their_sign
 }
 
 // What transformers' processors and warpers give in float64, in their order.
+TEST(Sampler, penalized_logits_are_the_logits_themselves_where_nothing_is_penalised) {
+  const std::vector<float> logits = {2.0f, -2.0f, 1.0f, -0.5f, 0.0f};
+  SamplerOptions options;
+  const std::vector<TokenId> seen = {0, 1, 4, 9};  // 9 has no logit
+  EXPECT_EQ(penalized_logits(logits, {seen, {}}, options),
+            (std::vector<double>{2.0, -2.0, 1.0, -0.5, 0.0}));
+  options.repeat_penalty = 2.0;
+  EXPECT_EQ(penalized_logits(logits, {seen, {}}, options),
+            (std::vector<double>{1.0, -4.0, 1.0, -0.5, 0.0}));
+  options = {.frequency_penalty = 0.5, .presence_penalty = 1.0};
+  EXPECT_EQ(penalized_logits(logits, {{}, seen}, options),
+            (std::vector<double>{0.5, -3.5, 1.0, -0.5, -1.5}));
+}
+
 TEST(Sampler, penalties_and_filters_together_are_those_of_transformers) {
   const std::vector<float> logits = {2.5f, -1.25f, 0.75f, 3.0f, 1.5f,
                                      2.0f, -0.5f,  0.25f, 1.0f, 2.25f};

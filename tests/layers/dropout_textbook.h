@@ -24,8 +24,11 @@ reference::Tensor<S> dropped(reference::Tensor<S> x, const kernels::Dropout& dro
 // Causal attention on qkv [B, T, 3 C] with dropout of the probabilities.
 template <typename S>
 reference::Tensor<S> attention_with_dropout(const reference::Tensor<S>& qkv, Index heads,
-                                            const kernels::AttentionDropout& dropout) {
+                                            const kernels::AttentionDropout& dropout,
+                                            std::optional<double> scale = {}) {
   using namespace reference;
+  AttentionOptions options;
+  options.scale = scale;
   HeadPlace head = check_heads(qkv, heads, AttentionMistakes());
   Tensor<S> out(with_columns(qkv, head.width()));
   for (head.b = 0; head.b < head.batch; ++head.b) {
@@ -34,8 +37,7 @@ reference::Tensor<S> attention_with_dropout(const reference::Tensor<S>& qkv, Ind
       const Index sequence = dropout.first_sequence + head.b;
       drop.first_element += (sequence * heads + head.h) * head.time * head.time;
       const Tensor<S> q = take_head(qkv, head, 'q'), k = take_head(qkv, head, 'k');
-      const Tensor<S> p =
-          dropped(attention_probabilities(q, k, AttentionOptions(), {}, head.b), drop);
+      const Tensor<S> p = dropped(attention_probabilities(q, k, options, {}, head.b), drop);
       const Tensor<S> v = take_head(qkv, head, 'v');
       put_merged(linear(p, {v, {}}), head, {}, out);
     }
@@ -47,9 +49,10 @@ template <typename S>
 reference::Tensor<S> multihead_attention_with_dropout(const reference::Tensor<S>& x,
                                                       const reference::AttentionParameters<S>& p,
                                                       Index heads,
-                                                      const kernels::AttentionDropout& dropout) {
+                                                      const kernels::AttentionDropout& dropout,
+                                                      std::optional<double> scale = {}) {
   const auto qkv = reference::linear(x, p.c_attn);
-  return reference::linear(attention_with_dropout(qkv, heads, dropout), p.c_proj);
+  return reference::linear(attention_with_dropout(qkv, heads, dropout, scale), p.c_proj);
 }
 
 // transformer_block() with the masks that TransformerBlock uses at this position: `rates` holds the
@@ -68,7 +71,8 @@ reference::Tensor<S> transformer_block_with_dropout(const reference::Tensor<S>& 
   const kernels::AttentionDropout attention{
       drop_of(Purpose::kAttentionDropout, rates.attn_pdrop, 0), at.first_sequence};
   const auto mha = [&](const auto& u) {
-    return dropped(multihead_attention_with_dropout(u, p.attn, rates.heads, attention),
+    return dropped(multihead_attention_with_dropout(u, p.attn, rates.heads, attention,
+                                                    options.attn.core.scale),
                    drop_of(Purpose::kAttentionResidualDropout, rates.resid_pdrop, first));
   };
   const auto ffn = [&](const auto& u) {

@@ -103,6 +103,18 @@ TEST(GptConfig, refuses_an_epsilon_or_a_range_that_is_not_positive_and_finite) {
   }
 }
 
+TEST(GptConfig, attention_scores_are_scaled_by_the_root_of_the_head_width_unless_said_otherwise) {
+  GptConfig c;
+  c.n_embd = 64;
+  c.n_head = 4;
+  EXPECT_EQ(c.attention_scale(3), 0.25);
+  c.scale_attn_by_inverse_layer_idx = true;
+  EXPECT_EQ(c.attention_scale(0), 0.25);
+  EXPECT_EQ(c.attention_scale(3), 0.0625);
+  c.scale_attn_weights = false;
+  EXPECT_EQ(c.attention_scale(3), 0.25);
+}
+
 TEST(GptConfig, refuses_a_model_that_no_memory_can_hold) {
   const Index most = std::numeric_limits<std::int32_t>::max();
   GptConfig huge;

@@ -13,6 +13,10 @@ TEST(Gpt, is_the_textbook_and_its_gradient_the_adjoint_of_the_loss) {
   std::vector<GptConfig> configs = each_kind();
   configs.push_back(small_config({.bias = false, .activation = Activation::kRelu}));
   configs.push_back(small_config({.tied = false, .bias = false, .activation = Activation::kGelu}));
+  configs.push_back(small_config());
+  configs.back().scale_attn_weights = false;
+  configs.push_back(small_config());
+  configs.back().scale_attn_by_inverse_layer_idx = true;
   for (const GptConfig& c : configs) {
     SCOPED_TRACE(name(c));
     const auto model = random_model(c);

@@ -115,12 +115,15 @@ inline auto textbook_of(const Gpt& model, const Windows& w) {
     reference::ParameterMap<S> map;
     for (std::size_t i = 0; i < in.size(); ++i) map[names[i]] = in[i];
     const auto p = reference::from_map(map, c.n_layer);
-    const auto options = reference::gpt_options({.n_layer = c.n_layer,
-                                                 .n_head = c.n_head,
-                                                 .norm = textbook(c.norm),
-                                                 .activation = textbook(c.activation),
-                                                 .eps = c.layer_norm_epsilon,
-                                                 .tied = c.tie_word_embeddings});
+    auto options = reference::gpt_options({.n_layer = c.n_layer,
+                                           .n_head = c.n_head,
+                                           .norm = textbook(c.norm),
+                                           .activation = textbook(c.activation),
+                                           .eps = c.layer_norm_epsilon,
+                                           .tied = c.tie_word_embeddings});
+    for (std::size_t l = 0; l < options.h.size(); ++l) {
+      options.h[l].attn.core.scale = c.attention_scale(static_cast<Index>(l));
+    }
     auto x = dropped(reference::embedding(tokens, p.embedding),
                      {{kStep.seed, Purpose::kEmbeddingDropout, kStep.step, 0}, c.embd_pdrop, 0});
     for (std::size_t l = 0; l < p.h.size(); ++l) {
