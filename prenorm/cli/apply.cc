@@ -115,9 +115,17 @@ class Apply : public Verb {
     return *layer;
   }
 
+  GptConfig model_config() const {
+    try {
+      return load_config(params_);
+    } catch (const ConfigError& error) {  // the folder's fault, not a flag's
+      throw FormatError(printable(params_) + ": " + error.what());
+    }
+  }
+
   // A model says itself what it is; flags may repeat it.
   void check_model_options(const OptionTable& table) const {
-    const GptConfig config = load_config(params_);
+    const GptConfig config = model_config();
     const auto check = [&](const char* flag, bool same, const std::string& model) {
       if (!table.given(flag) || same) return;
       throw ConfigError(std::string("--") + flag + ": expected " + model +

@@ -41,7 +41,7 @@ void require_finite(const Gpt& model, const std::string& folder) {
   }
 }
 
-LoadedModel load_model(const std::string& folder) {
+LoadedModel load_model(const std::string& folder, TokenizerUse use) {
   if (folder.empty()) throw ConfigError("-m: expected a model folder, found none");
   LoadedModel loaded;
   try {
@@ -50,13 +50,14 @@ LoadedModel load_model(const std::string& folder) {
     throw FormatError(printable(folder) + ": " + error.what());  // the folder's fault, not a flag's
   }
   require_finite(*loaded.model, folder);
+  loaded.eos_tokens = load_eos_token_ids(folder);
+  if (use == TokenizerUse::kOptional && !has_tokenizer(folder)) return loaded;
   loaded.tokenizer = load_tokenizer(folder);
   if (loaded.tokenizer->vocab_size() > loaded.model->config().vocab_size) {
     throw FormatError(printable(folder) + ": expected a tokenizer of at most the model's " +
                       std::to_string(loaded.model->config().vocab_size) + " tokens, found " +
                       std::to_string(loaded.tokenizer->vocab_size()));
   }
-  loaded.eos_tokens = load_eos_token_ids(folder);
   return loaded;
 }
 

@@ -30,9 +30,11 @@ struct LoadedModel {
   std::vector<TokenId> eos_tokens;
 };
 
+enum class TokenizerUse { kRequired, kOptional };  // optional: null where the folder has none
+
 // Throws ConfigError where `folder` is empty (no -m), IoError and FormatError for what is wrong
 // with the folder, NumericalError for weights that are not finite.
-LoadedModel load_model(const std::string& folder);
+LoadedModel load_model(const std::string& folder, TokenizerUse use = TokenizerUse::kRequired);
 
 // The tensor that holds a number that is not finite, as NumericalError.
 void require_finite(const Gpt& model, const std::string& folder);

@@ -1,48 +1,21 @@
 #include "prenorm/cli/generate.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
-#include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
+#include "prenorm/cli/continuation.h"
 #include "prenorm/cli/interrupt.h"
+#include "prenorm/cli/prompt_lines.h"
 #include "prenorm/generate/generator.h"
-#include "prenorm/generate/stop_strings.h"
-#include "prenorm/text/stream_decoder.h"
+#include "prenorm/generate/scoring.h"
 
 namespace prenorm::cli {
 namespace {
-
-const char* stop_name(StopReason reason) {
-  switch (reason) {
-    case StopReason::kEos:
-      return "eos";
-    case StopReason::kCallback:
-      return "string";
-    case StopReason::kLength:
-      break;
-  }
-  return "length";
-}
-
-// The text of one continuation, as its tokens come.
-class TextStream {
- public:
-  TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stop)
-      : tokenizer_(tokenizer), stop_(stop) {}
-
-  // The text that this token makes certain.
-  std::string feed(TokenId id) { return stop_.feed(decoder_.feed(tokenizer_.decode(id))); }
-  std::string finish() { return stop_.feed(decoder_.finish()) + stop_.finish(); }
-  bool stopped() const { return stop_.found(); }
-
- private:
-  const Tokenizer& tokenizer_;
-  StreamDecoder decoder_;
-  StopStrings stop_;
-};
 
 class Generate : public Verb {
  public:
@@ -50,16 +23,24 @@ class Generate : public Verb {
   int run(const OptionTable& table, const Streams& streams) override;
 
  private:
+  void check_flags(const OptionTable& table) const;
   std::string prompt_text(const OptionTable& table, const LoadedModel& loaded) const;
+  GenerateCallbacks callbacks(const LoadedModel& loaded, const Streams& streams);
+  int continue_one(const Runtime& run, const LoadedModel& loaded, const std::string& prompt,
+                   const Streams& streams);
+  int continue_lines(const Runtime& run, const LoadedModel& loaded,
+                     const std::vector<Prompt>& prompts, const Streams& streams);
   void print_json(const LoadedModel& loaded, const Generation& generation,
+                  std::span<const TokenId> prompt, std::span<const float> logprobs,
                   const Streams& streams) const;
 
-  std::string folder_, prompt_, file_;
+  std::string folder_, prompt_, file_, prompts_;
   std::vector<std::string> stop_;
   GenerateOptions options_;
   std::uint64_t seed_ = 1337;
   Index samples_ = 1;
-  bool slide_ = true, display_prompt_ = true, ignore_eos_ = false;
+  bool slide_ = true, display_prompt_ = true, ignore_eos_ = false, prompt_logprobs_ = false;
+  bool told_of_sliding_ = false;
   CommonFlags common_;
 };
 
@@ -73,6 +54,10 @@ void Generate::declare(OptionTable& table) {
       .shown_default("a line end");
   table.text("file", file_, "FILE", "file with the text to continue; - is standard input")
       .short_name('f');
+  table.text(
+      "prompts", prompts_, "FILE",
+      "prompts to continue, one {\"text\": ...} or {\"ids\": [...]} a line (with --json); - is "
+      "standard input");
   table.group("Length");
   table.integer("n-predict", options_.max_new_tokens, {0, kMany}, "new tokens at most")
       .short_name('n');
@@ -97,16 +82,34 @@ void Generate::declare(OptionTable& table) {
   table.seed("seed", seed_, "of the random numbers; the same seed gives the same text");
   table.integer("num-samples", samples_, {1, 1 << 20}, "continuations to make");
   common_.declare_machine(table);
+  table.integer("batch-size", options_.batch, {1, 1 << 16},
+                "continuations of --prompts computed together; the results do not depend on it");
   table.group("Output");
   table.toggle("display-prompt", display_prompt_, "print the prompt before the text");
+  table.flag("prompt-logprobs", prompt_logprobs_,
+             "with --json, also prompt_ids and prompt_logprobs: what the prompt's own tokens are "
+             "worth to the model");
   common_.declare_output(
       table, "print one JSON object a continuation: ids, text, logprobs, stop (eos|length|string)");
 }
 
-std::string Generate::prompt_text(const OptionTable& table, const LoadedModel& loaded) const {
+void Generate::check_flags(const OptionTable& table) const {
   if (table.given("prompt") && table.given("file")) {
     throw ConfigError("--file: expected a prompt or a file, found both");
   }
+  if (prompts_.empty()) {
+    if (prompt_logprobs_ && !common_.json) {
+      throw ConfigError("--prompt-logprobs: expected together with --json, found without");
+    }
+    return;
+  }
+  if (table.given("prompt") || table.given("file")) {
+    throw ConfigError("--prompts: expected a prompt or a file of prompts, found both");
+  }
+  if (!common_.json) throw ConfigError("--prompts: expected together with --json, found without");
+}
+
+std::string Generate::prompt_text(const OptionTable& table, const LoadedModel& loaded) const {
   if (table.given("file")) return file_ == "-" ? read_file("/dev/stdin") : read_file(file_);
   if (table.given("prompt")) return prompt_;
   try {
@@ -118,42 +121,43 @@ std::string Generate::prompt_text(const OptionTable& table, const LoadedModel& l
 }
 
 void Generate::print_json(const LoadedModel& loaded, const Generation& generation,
+                          std::span<const TokenId> prompt, std::span<const float> logprobs,
                           const Streams& streams) const {
-  TextStream text(*loaded.tokenizer, stop_);
-  std::string shown;
-  for (TokenId id : generation.ids) {
-    const bool last = &id == &generation.ids.back();
-    if (last && generation.stop == StopReason::kEos) break;
-    shown += text.feed(id);
-  }
-  shown += text.finish();
-  Json line = {{"ids", generation.ids},
-               {"text", shown},
-               {"logprobs", generation.logprobs},
-               {"stop", stop_name(generation.stop)}};
-  streams.out.write(dump_json_compact(line) + "\n");
+  std::optional<ScoredPrompt> scored;
+  if (prompt_logprobs_) scored = {prompt, logprobs};
+  streams.out.write(continuation_json(loaded.tokenizer.get(), stop_, generation, scored));
   streams.out.flush();
 }
 
-int Generate::run(const OptionTable& table, const Streams& streams) {
-  const LoadedModel loaded = load_model(folder_);
-  const Runtime run(common_.runtime());
-  const std::string prompt = prompt_text(table, loaded);
+// The notice that tokens fall out of the window, once.
+GenerateCallbacks Generate::callbacks(const LoadedModel& loaded, const Streams& streams) {
+  GenerateCallbacks callbacks;
+  callbacks.on_slide = [this, context = loaded.model->config().block_size, &streams] {
+    if (std::exchange(told_of_sliding_, true)) return;
+    // Not inside the line that the text has reached, where both go to the same screen.
+    if (streams.out.is_terminal() && streams.log.is_terminal()) streams.log.write("\n");
+    streams.log.print(
+        "notice: the text is longer than the model's context of {} tokens; each new token sees "
+        "the last {}\n",
+        context, context);
+    streams.log.flush();
+  };
+  return callbacks;
+}
+
+int Generate::continue_one(const Runtime& run, const LoadedModel& loaded, const std::string& prompt,
+                           const Streams& streams) {
   std::vector<TokenId> ids;
   try {
     ids = loaded.tokenizer->encode(prompt);
   } catch (const EncodeError& error) {
     throw EncodeError("prompt", error.offset, error.expected, error.found);
   }
-  loaded.model->pack(run);
-  options_.slide = slide_;
-  options_.logprobs = common_.json;
   options_.batch = 1;  // one after the other, so that each streams
-  options_.vocab_size = loaded.tokenizer->vocab_size();
-  if (!ignore_eos_) options_.eos_tokens = loaded.eos_tokens;
+  std::vector<float> logprobs;
+  if (prompt_logprobs_ && !ids.empty()) logprobs = score_tokens(run, *loaded.model, ids);
 
   const InterruptGuard interrupt;
-  bool told_of_sliding = false;
   for (Index sample = 0; sample < samples_ && !interrupt.requested(); ++sample) {
     TextStream text(*loaded.tokenizer, stop_);
     const bool plain = !common_.json;
@@ -169,30 +173,87 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
     const auto show_prompt = [&] {
       if (!std::exchange(prompt_shown, true)) show(to_valid_utf8(prompt));
     };
-    GenerateCallbacks callbacks;
-    callbacks.on_token = [&](const NewToken& token) {
+    GenerateCallbacks calls = callbacks(loaded, streams);
+    calls.on_token = [&](const NewToken& token) {
       show_prompt();
       if (!token.eos) show(text.feed(token.id));
       return !text.stopped() && !interrupt.requested();
     };
-    callbacks.on_slide = [&] {
-      if (std::exchange(told_of_sliding, true)) return;
-      // Not inside the line that the text has reached, where both go to the same screen.
-      if (streams.out.is_terminal() && streams.log.is_terminal()) streams.log.write("\n");
-      streams.log.print(
-          "notice: the text is longer than the model's context of {} tokens; each new token sees "
-          "the last {}\n",
-          loaded.model->config().block_size, loaded.model->config().block_size);
-      streams.log.flush();
-    };
     const GenerateRequest request{ids, {seed_, 0, static_cast<std::uint32_t>(sample)}};
-    const auto generations = generate(run, *loaded.model, {&request, 1}, options_, callbacks);
+    const auto generations = generate(run, *loaded.model, {&request, 1}, options_, calls);
     show_prompt();  // where there was no token
     show(text.finish());
     if (plain && last_shown.back() != '\n') show("\n");
-    if (!plain && !interrupt.requested()) print_json(loaded, generations.front(), streams);
+    if (!plain && !interrupt.requested()) {
+      print_json(loaded, generations.front(), ids, logprobs, streams);
+    }
   }
   return interrupt.exit_code();
+}
+
+int Generate::continue_lines(const Runtime& run, const LoadedModel& loaded,
+                             const std::vector<Prompt>& prompts, const Streams& streams) {
+  // Enough to find prompts of equal length among; what is done is printed after each of them.
+  const Index together = options_.batch * 16, all = static_cast<Index>(prompts.size()) * samples_;
+  const InterruptGuard interrupt;
+  for (Index begin = 0; begin < all && !interrupt.requested(); begin += together) {
+    std::vector<GenerateRequest> requests;
+    std::vector<std::optional<TextStream>> texts;
+    for (Index i = begin; i < std::min(begin + together, all); ++i) {
+      const Prompt& prompt = prompts[static_cast<std::size_t>(i / samples_)];
+      requests.push_back({prompt.ids,
+                          {seed_, static_cast<std::uint32_t>(i / samples_),
+                           static_cast<std::uint32_t>(i % samples_)}});
+      texts.emplace_back();
+      if (!stop_.empty()) texts.back().emplace(*loaded.tokenizer, stop_);
+    }
+    GenerateCallbacks calls = callbacks(loaded, streams);
+    calls.on_token = [&](const NewToken& token) {
+      std::optional<TextStream>& text = texts[token.request];
+      if (text && !token.eos) text->feed(token.id);
+      return !(text && text->stopped()) && !interrupt.requested();
+    };
+    const auto made = generate(run, *loaded.model, requests, options_, calls);
+    std::vector<float> logprobs;
+    for (std::size_t i = 0; i < made.size() && !interrupt.requested(); ++i) {
+      if (prompt_logprobs_ && (i == 0 || requests[i].stream.sample == 0)) {
+        logprobs = score_tokens(run, *loaded.model, requests[i].prompt);
+      }
+      print_json(loaded, made[i], requests[i].prompt, logprobs, streams);
+    }
+  }
+  return interrupt.exit_code();
+}
+
+int Generate::run(const OptionTable& table, const Streams& streams) {
+  check_flags(table);
+  const LoadedModel loaded =
+      load_model(folder_, prompts_.empty() ? TokenizerUse::kRequired : TokenizerUse::kOptional);
+  if (!stop_.empty() && !loaded.tokenizer) {
+    throw ConfigError("--stop: expected a model with a tokenizer, found none");
+  }
+  const Runtime run(common_.runtime());
+  options_.slide = slide_;
+  options_.logprobs = common_.json;
+  if (loaded.tokenizer) options_.vocab_size = loaded.tokenizer->vocab_size();
+  if (!ignore_eos_) options_.eos_tokens = loaded.eos_tokens;
+
+  if (prompts_.empty()) {
+    const std::string prompt = prompt_text(table, loaded);
+    loaded.model->pack(run);
+    return continue_one(run, loaded, prompt, streams);
+  }
+  const GptConfig& config = loaded.model->config();
+  const std::vector<Prompt> prompts = read_prompts(prompts_, config, loaded.tokenizer.get());
+  for (const Prompt& prompt : prompts) {
+    const Index length = static_cast<Index>(prompt.ids.size());
+    if (slide_ || length <= config.block_size) continue;
+    throw DataError(prompt.place + ": expected at most the model's context of " +
+                    std::to_string(config.block_size) + " tokens without sliding, found " +
+                    std::to_string(length));
+  }
+  loaded.model->pack(run);
+  return continue_lines(run, loaded, prompts, streams);
 }
 
 }  // namespace

@@ -65,6 +65,36 @@ class ParameterLayout::Recognizer {
     return found;
   }
 
+  // What may be left out is left out together: the biases of all matrices, those of all norms, the
+  // weights of all norms. One alone has been lost.
+  void check_groups(const std::vector<Match>& found, Index layers) const {
+    enum Group { kMatrixBias, kNormWeight, kNormBias, kNone };
+    const auto group_of = [](const ParameterName& name) {
+      if (name.required || name.parameter.empty() || name.parameter.starts_with("ln_f.")) {
+        return kNone;
+      }
+      const bool norm = name.parameter.starts_with("ln_");
+      if (name.parameter.ends_with(".bias")) return norm ? kNormBias : kMatrixBias;
+      return norm ? kNormWeight : kNone;
+    };
+    std::set<std::pair<Index, std::string_view>> there;
+    std::set<Group> used;
+    for (const Match& m : found) {
+      there.insert({m.layer, m.name->name});
+      used.insert(group_of(*m.name));
+    }
+    for (Index layer = 0; layer < std::max<Index>(1, layers); ++layer) {
+      for (const ParameterName& name : names_of(style_)) {
+        const Group group = group_of(name);
+        if (group == kNone || !used.contains(group)) continue;
+        if (there.contains({name.in_layer ? layer : -1, name.name})) continue;
+        throw FormatError(printable(file_.name()) + ": expected a tensor '" +
+                          full_name(name, layer) +
+                          "' like the others of its kind, found none of this name");
+      }
+    }
+  }
+
   // Refuses a layer of which something is missing, or is there twice in two forms.
   void check_complete(const std::vector<Match>& found, Index layers) const {
     std::map<std::pair<Index, std::string_view>, const Tensor*> by_name;
@@ -202,6 +232,7 @@ ParameterLayout::ParameterLayout(LayerKind kind, const TensorFile& file, std::op
   for (const auto& match : found) layers_ = std::max(layers_, match.layer + 1);
   if (kind == LayerKind::kBlock || kind == LayerKind::kStack) layers_ = std::max<Index>(1, layers_);
   recognizer.check_complete(found, layers_);
+  recognizer.check_groups(found, layers_);
 
   std::map<Index, int> widths, inners;
   for (const auto& match : found) vote(*match.tensor, match.name->axes, widths, inners);

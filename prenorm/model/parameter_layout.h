@@ -9,8 +9,9 @@
 // Two styles are recognised from the names. PyTorch's: in_proj_weight, out_proj, linear1, linear2,
 // norm1, norm2, layers.N, norm (torch.nn.TransformerEncoder), matrices [out, in]. Hugging Face's
 // GPT-2: ln_1, attn.c_attn, attn.c_proj, ln_2, mlp.c_fc, mlp.c_proj, h.N, ln_f, matrices [in, out].
-// What all names begin with ("transformer.h.3.", "encoder.") does not matter. Biases and the norms'
-// weights may be missing; GPT-2's mask buffers (attn.bias, attn.masked_bias) are passed over.
+// What all names begin with ("transformer.h.3.", "encoder.") does not matter. The biases of
+// all matrices, those of all norms and the norms' weights may be missing; GPT-2's mask buffers
+// (attn.bias, attn.masked_bias) are passed over.
 #pragma once
 #include <optional>
 #include <string>

@@ -17,11 +17,13 @@
 //   embedding                              input_ids [..]
 //   cross-entropy                          input [N, V], [V] or [N, V, ..], targets [N], [] or
 //                                            [N, ..]
-//   gpt                                    input_ids [B, T] or [T], optional targets
+//   gpt                                    input_ids [B, T] or [T]; optional targets, attn_mask,
+//                                            key_padding_mask
 //
 // give `output` (gpt: `logits`, and `loss`). With `grad_output` of the output's shape (gpt:
-// `targets`), `grad.NAME` of every floating-point input and of every parameter, under its own name
-// and in its own layout. What a mask means is told in attention_masks.h.
+// `targets`, or `grad_output` of the logits), `grad.NAME` of every floating-point input and of
+// every parameter, under its own name and in its own layout. What a mask means is told in
+// attention_masks.h.
 //
 // A number that is not finite is computed with like any other and passes on as in PyTorch.
 #pragma once

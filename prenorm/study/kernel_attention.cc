@@ -16,8 +16,8 @@ namespace {
 LayerOutcome self_attention(const Runtime& run, const LayerPass& pass) {
   const Index batch = pass.input.dim(0), time = pass.input.dim(1), width = pass.input.columns();
   ParameterRegistry parameters;
-  MultiheadAttention layer(parameters, "attn", width, pass.options.heads, true,
-                           pass.options.causal);
+  MultiheadAttention layer(parameters, "attn", width, pass.options.heads, true, pass.options.causal,
+                           pass.options.scale);
   fill_parameters(parameters, pass.parameters);
   const FloatMask mask(pass.mask, {batch, pass.options.heads, time, time});
   auto saved = place([&](Arena& arena) { return layer.plan(arena, batch, time); });

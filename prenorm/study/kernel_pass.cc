@@ -100,6 +100,7 @@ TransformerBlock::Options block_options(const LayerPass& pass, Index layer) {
   o.activation = pass.options.activation;
   o.eps = pass.options.eps;
   o.causal = pass.options.causal;
+  o.attn_scale = attention_scale(pass, layer);
   o.layer = layer;
   return o;
 }

@@ -2,6 +2,7 @@
 // kernels (kernel_pass.h) or the textbook (textbook_pass.h). All numbers are double here; those of
 // the kernels are floats, which fit.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "prenorm/model/parameter_layout.h"
@@ -23,8 +24,15 @@ struct LayerPass {
   std::vector<TokenId> ids;    // [N]: of embedding; targets of cross-entropy, −1 where ignored
   ParameterValues parameters;  // by the names of parameter_names.h; biases may be missing
   Index layers = 1;            // of a stack
-  Values grad_output;          // of the output's shape; absent: no backward pass
+  // Of the attention scores of each of its layers; empty: options.scale in all.
+  std::vector<double> scales;
+  Values grad_output;  // of the output's shape; absent: no backward pass
 };
+
+// What multiplies the attention scores of a layer; nothing: 1/√D.
+inline std::optional<double> attention_scale(const LayerPass& pass, Index layer) {
+  return pass.scales.empty() ? pass.options.scale : pass.scales.at(static_cast<std::size_t>(layer));
+}
 
 struct LayerOutcome {
   Values output;

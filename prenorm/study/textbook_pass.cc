@@ -12,18 +12,6 @@ namespace {
 using Block = reference::BlockParameters<double>;
 using Gradient = ParameterValues;
 
-reference::Activation textbook(Activation act) {
-  switch (act) {
-    case Activation::kRelu:
-      return reference::Activation::kRelu;
-    case Activation::kGelu:
-      return reference::Activation::kGelu;
-    case Activation::kGeluTanh:
-      return reference::Activation::kGeluTanh;
-  }
-  return reference::Activation::kGeluTanh;
-}
-
 Values find(const ParameterValues& map, const std::string& name) {
   const auto it = map.find(name);
   return it == map.end() ? Values() : it->second;
@@ -52,13 +40,12 @@ reference::LinearParameters<double> linear_parameters(const LayerPass& pass,
 
 reference::BlockOptions block_options(const LayerPass& pass) {
   reference::BlockOptions options;
-  options.norm = pass.options.norm == NormPlacement::kPre ? reference::NormPlacement::kPre
-                                                          : reference::NormPlacement::kPost;
+  options.norm = textbook_norm(pass.options.norm);
   options.ln_1 = options.ln_2 = norm_options(pass);
   options.attn.core.heads = pass.options.heads;
   options.attn.core.causal = pass.options.causal;
   options.attn.core.scale = pass.options.scale;
-  options.mlp.act.kind = textbook(pass.options.activation);
+  options.mlp.act.kind = textbook_activation(pass.options.activation);
   return options;
 }
 
@@ -102,7 +89,7 @@ LayerOutcome linear(const LayerPass& pass) {
 
 LayerOutcome activation(const LayerPass& pass) {
   reference::ActivationOptions options;
-  options.kind = textbook(pass.options.activation);
+  options.kind = textbook_activation(pass.options.activation);
   LayerOutcome out;
   out.output = reference::activation(pass.input, options);
   if (pass.grad_output.absent()) return out;
@@ -235,16 +222,19 @@ LayerOutcome cross_attention(const LayerPass& pass) {
 // --- Blocks -------------------------------------------------------------------------------------
 
 LayerOutcome stack(const LayerPass& pass) {
-  const reference::BlockOptions options = block_options(pass);
   const auto norm = norm_parameters(pass, "ln_f");
   const bool has_norm = !norm.weight.absent() || !norm.bias.absent();
   std::vector<Values> x{pass.input};  // x[l] goes into block l
   std::vector<Block> blocks;
+  std::vector<reference::BlockOptions> options(static_cast<std::size_t>(pass.layers),
+                                               block_options(pass));
   std::vector<std::string> prefixes;
   for (Index l = 0; l < pass.layers; ++l) {
     prefixes.push_back("h." + std::to_string(l) + ".");
     blocks.push_back(block_parameters(pass, prefixes.back()));
-    x.push_back(reference::transformer_block(x.back(), blocks.back(), options, pass.mask));
+    reference::BlockOptions& of_layer = options[static_cast<std::size_t>(l)];
+    of_layer.attn.core.scale = attention_scale(pass, l);
+    x.push_back(reference::transformer_block(x.back(), blocks.back(), of_layer, pass.mask));
   }
   LayerOutcome out;
   out.output = has_norm ? reference::layer_norm(x.back(), norm, norm_options(pass)) : x.back();
@@ -259,7 +249,7 @@ LayerOutcome stack(const LayerPass& pass) {
   }
   for (std::size_t l = blocks.size(); l-- > 0;) {
     auto [d, dblock] =
-        reference::transformer_block_backward(dx, x[l], blocks[l], options, pass.mask);
+        reference::transformer_block_backward(dx, x[l], blocks[l], options[l], pass.mask);
     dx = std::move(d);
     keep_block(out, dblock, prefixes[l]);
   }
@@ -302,6 +292,23 @@ LayerOutcome cross_entropy(const LayerPass& pass) {
 }
 
 }  // namespace
+
+reference::Activation textbook_activation(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return reference::Activation::kRelu;
+    case Activation::kGelu:
+      return reference::Activation::kGelu;
+    case Activation::kGeluTanh:
+      break;
+  }
+  return reference::Activation::kGeluTanh;
+}
+
+reference::NormPlacement textbook_norm(NormPlacement norm) {
+  return norm == NormPlacement::kPre ? reference::NormPlacement::kPre
+                                     : reference::NormPlacement::kPost;
+}
 
 LayerOutcome textbook_pass(const LayerPass& pass) {
   switch (pass.layer) {

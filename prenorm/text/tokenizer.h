@@ -58,4 +58,7 @@ class Tokenizer {
 // Throws IoError; FormatError naming the file, also for a tokenizer of another kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
+// Whether the folder has any of the files that load_tokenizer() looks for.
+bool has_tokenizer(const std::filesystem::path& folder);
+
 }  // namespace prenorm

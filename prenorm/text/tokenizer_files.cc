@@ -148,6 +148,13 @@ void save_symbol_tokenizer(const std::filesystem::path& folder, std::string_view
   write_file_durably(folder / "tokenizer_config.json", dump_json(config));
 }
 
+bool has_tokenizer(const std::filesystem::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json"}) {
+    if (std::filesystem::exists(folder / name)) return true;
+  }
+  return false;
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json";
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };

@@ -12,7 +12,7 @@ using Registry = std::map<std::string, Op>;
 
 // All ops.
 const Registry& registry();
-// What an op of later work belongs to ("BERT"), or empty.
+// What an op of later work belongs to ("LLaMA"), or empty.
 std::string_view later_work(const std::string& op);
 
 // Each family adds its own.
@@ -24,6 +24,7 @@ void add_optimizer_ops(Registry& ops);
 void add_training_ops(Registry& ops);
 void add_run_ops(Registry& ops);
 void add_model_ops(Registry& ops);
+void add_bert_ops(Registry& ops);
 void add_generation_ops(Registry& ops);
 void add_tokenizer_ops(Registry& ops);
 void add_sampling_ops(Registry& ops);

@@ -70,7 +70,7 @@ TEST(RunCases, a_case_that_is_broken_is_a_failure_with_its_reason) {
 }
 
 TEST(RunCases, ops_of_later_work_are_told_by_name) {
-  for (const char* op : {"hf_bert", "rope_permute", "hf_llama_logits", "gguf_load"}) {
+  for (const char* op : {"rope_permute", "hf_llama_logits", "gguf_load"}) {
     const Outcome later =
         run(std::string(R"({"id": "A", "input": {"op": ")") + op + R"("}, "expected": {}})");
     EXPECT_EQ(later.kind, Kind::kLater);
@@ -128,7 +128,7 @@ TEST(RunCases, a_file_gives_a_line_a_case_and_a_table_by_op) {
   const TemporaryFolder folder("runner");
   const std::filesystem::path file = folder.path() / "cases.jsonl";
   write_file_durably(file, softmax("[[0.5, 0.5, 0.0]]") + "\n\n" + softmax("[[0.5, 0.5, 0.1]]") +
-                               "\n" + R"({"id": "B", "input": {"op": "hf_bert"}})" + "\n");
+                               "\n" + R"({"id": "B", "input": {"op": "gguf_load"}})" + "\n");
   Session session({.folder = folder.path(), .program = {}, .gpt2_vocab = {}});
   std::ostringstream out;
   const Summary summary = run_file(file, session, {}, out);
@@ -137,7 +137,7 @@ TEST(RunCases, a_file_gives_a_line_a_case_and_a_table_by_op) {
   EXPECT_EQ(summary.total().later, 1);
   EXPECT_THAT(out.str(),
               HasSubstr("A softmax  pass\nA softmax  FAIL y[0, 2]: got 0, expected 0.1"));
-  EXPECT_THAT(out.str(), HasSubstr("B hf_bert  later work: BERT\n"));
+  EXPECT_THAT(out.str(), HasSubstr("B gguf_load  later work: GGUF\n"));
   EXPECT_THAT(out.str(), testing::ContainsRegex("softmax +1 +1 +0 +0\n"));
   EXPECT_THAT(out.str(), testing::ContainsRegex("all +1 +1 +1 +0\n"));
   EXPECT_THROW(read_cases(folder.path() / "none"), IoError);

@@ -85,6 +85,88 @@ TEST_F(GenerateVerb, generate_reads_its_prompt_from_a_file_or_a_pipe) {
   expect_error(run({"generate", "-m", "run", "-p", ""}), 3, "prompt: expected at least one token");
 }
 
+TEST_F(GenerateVerb, prompts_of_different_lengths_are_continued_as_each_alone) {
+  spill(scratch_ / "p.jsonl",
+        "{\"text\": \"the cat\"}\n{\"ids\": [97]}\n{\"text\": \"a dog or\"}\n{\"ids\": [98]}\n"
+        "{\"text\": \"a prompt longer than the context\"}\n");
+  const std::vector<std::string> base = {"generate", "-m",     "run", "-n",       "12",
+                                         "--json",   "--temp", "0",   "--prompts"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = base;
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran ran = run(all);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  std::string alone;
+  for (const char* text : {"the cat", "a", "a dog or", "b", "a prompt longer than the context"}) {
+    alone += run({"generate", "-m", "run", "-n", "12", "--json", "--temp", "0", "-p", text}).out;
+  }
+  EXPECT_EQ(with({"p.jsonl"}), alone);
+  const std::string sampled = with({"p.jsonl", "--temp", "1", "--num-samples", "3"});
+  EXPECT_EQ(std::count(sampled.begin(), sampled.end(), '\n'), 15);
+  EXPECT_EQ(sampled, with({"p.jsonl", "--temp", "1", "--num-samples", "3", "--batch-size", "1"}));
+  EXPECT_NE(sampled, with({"p.jsonl", "--temp", "1", "--num-samples", "3", "--seed", "2"}));
+}
+
+TEST_F(GenerateVerb, prompts_of_ids_need_no_tokenizer) {
+  spill(scratch_ / "p.jsonl", "{\"ids\": [97, 98]}\n");
+  const std::vector<std::string> arguments = {"generate", "-m",     "run", "-n",        "8",
+                                              "--json",   "--temp", "0",   "--prompts", "p.jsonl"};
+  auto expected = json(arguments);
+  std::filesystem::remove(scratch_ / "run/tokenizer.json");
+  const auto found = json(arguments);
+  expected["text"] = nullptr;
+  EXPECT_EQ(found, expected);
+  expect_error(run({"generate", "-m", "run", "--json", "--prompts", "p.jsonl", "--stop", "a"}), 2,
+               "--stop: expected a model with a tokenizer");
+  spill(scratch_ / "q.jsonl", "{\"ids\": [1]}\n{\"text\": \"a\"}\n");
+  expect_error(run({"generate", "-m", "run", "--json", "--prompts", "q.jsonl"}), 3,
+               "q.jsonl, line 2: expected 'ids'");
+}
+
+TEST_F(GenerateVerb, each_prompt_ends_at_its_own_stop_text) {
+  spill(scratch_ / "p.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n{\"text\": \"c\"}\n");
+  const Ran ran = run({"generate", "-m", "run", "-n", "30", "--json", "--prompts", "p.jsonl",
+                       "--temp", "0", "--stop", "e", " "});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  std::string alone;
+  for (const char* text : {"a", "b", "c"}) {
+    alone += run({"generate", "-m", "run", "-n", "30", "--json", "--temp", "0", "-p", text,
+                  "--stop", "e", " "})
+                 .out;
+  }
+  EXPECT_EQ(ran.out, alone);
+}
+
+TEST_F(GenerateVerb, prompts_that_cannot_be_continued_are_named_by_their_line) {
+  spill(scratch_ / "p.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a prompt of over 16 bytes\"}\n");
+  expect_error(run({"generate", "-m", "run", "--json", "--no-slide", "--prompts", "p.jsonl"}), 3,
+               "p.jsonl, line 2: expected at most the model's context of 16 tokens");
+  expect_error(run({"generate", "-m", "run", "--json", "--prompts", "none.jsonl"}), 3,
+               "none.jsonl");
+  expect_error(run({"generate", "-m", "run", "--prompts", "p.jsonl"}), 2, "--prompts: expected");
+  expect_error(run({"generate", "-m", "run", "--json", "-p", "a", "--prompts", "p.jsonl"}), 2,
+               "--prompts: expected");
+}
+
+TEST_F(GenerateVerb, the_log_probabilities_of_a_prompt_are_those_it_had_when_generated) {
+  spill(scratch_ / "p.jsonl", "{\"ids\": [97]}\n");
+  const auto made = json({"generate", "-m", "run", "-n", "30", "--json", "--prompts", "p.jsonl"});
+  auto ids = made["ids"];
+  ids.insert(ids.begin(), 97);
+  spill(scratch_ / "q.jsonl", nlohmann::json{{"ids", ids}}.dump());
+  const auto scored = json(
+      {"generate", "-m", "run", "-n", "0", "--json", "--prompt-logprobs", "--prompts", "q.jsonl"});
+  auto logprobs = made["logprobs"];
+  logprobs.insert(logprobs.begin(), nlohmann::json());
+  EXPECT_EQ(scored["prompt_logprobs"], logprobs);
+  EXPECT_EQ(scored["prompt_ids"], ids);
+  EXPECT_TRUE(scored["ids"].empty());
+  expect_error(run({"generate", "-m", "run", "-p", "a", "--prompt-logprobs"}), 2,
+               "--prompt-logprobs: expected");
+}
+
 TEST_F(GenerateVerb, a_character_that_the_tokenizer_has_not_seen_is_named) {
   ASSERT_EQ(run(small_run({"--tokenizer", "char", "--out-dir", "chars"})).code, 0);
   const Ran ran = run({"generate", "-m", "chars", "-p", "the ß"});

@@ -23,7 +23,11 @@ MemoryFile torch_block(const std::string& prefix = "", const std::string& name =
       .ramp(prefix + "self_attn.out_proj.weight", {2, 2}, 20, 1)
       .ramp(prefix + "linear1.weight", {3, 2}, 30, 1)
       .ramp(prefix + "linear2.weight", {2, 3}, 40, 1)
-      .ramp(prefix + "norm1.weight", {2}, 50, 1);
+      .ramp(prefix + "norm1.weight", {2}, 50, 1)
+      .ramp(prefix + "norm2.weight", {2}, 60, 1)
+      .ramp(prefix + "self_attn.out_proj.bias", {2}, 70, 1)
+      .ramp(prefix + "linear1.bias", {3}, 80, 1)
+      .ramp(prefix + "linear2.bias", {2}, 90, 1);
   return file;
 }
 
@@ -77,9 +81,12 @@ TEST(ParameterLayout, every_tensor_comes_back_in_its_own_layout) {
                                gpt2_block("transformer.h.1.").ramp("transformer.ln_f.weight", {2}))
                         .file());
   expect_round_trip(LayerKind::kStack, torch_block("layers.0.").ramp("norm.bias", {2}).file());
-  expect_round_trip(
-      LayerKind::kFeedForward,
-      MemoryFile().ramp("0.weight", {3, 2}).ramp("0.bias", {3}).ramp("2.weight", {2, 3}).file());
+  expect_round_trip(LayerKind::kFeedForward, MemoryFile()
+                                                 .ramp("0.weight", {3, 2})
+                                                 .ramp("0.bias", {3})
+                                                 .ramp("2.weight", {2, 3})
+                                                 .ramp("2.bias", {2})
+                                                 .file());
   expect_round_trip(LayerKind::kLayerNorm,
                     MemoryFile().ramp("weight", {2, 3}).ramp("bias", {2, 3}).file());
   expect_round_trip(LayerKind::kLinear, MemoryFile().ramp("weight", {4, 3}).file());
@@ -147,6 +154,37 @@ TEST(ParameterLayout, what_is_missing_or_unexpected_is_named) {
   expect_refused(LayerKind::kStack, gpt2_block("h.00.").file(),
                  "P: tensor 'h.00.attn.c_attn.weight': expected names of stack parameters, "
                  "found an unexpected tensor");
+}
+
+TEST(ParameterLayout, what_may_be_left_out_is_left_out_together) {
+  const auto without = [](const std::string& name) {
+    MemoryFile rest("P");
+    const TensorFile all = torch_block().file();
+    for (const Tensor& t : all.tensors()) {
+      if (t.name != name) rest.ramp(t.name, t.shape);
+    }
+    return rest;
+  };
+  for (const std::string name : {"linear1.bias", "self_attn.in_proj_bias", "norm2.weight"}) {
+    expect_refused(
+        LayerKind::kBlock, without(name).file(),
+        "P: expected a tensor '" + name + "' like the others of its kind, found none of this name");
+  }
+  expect_refused(LayerKind::kBlock, torch_block().ramp("norm1.bias", {2}).file(),
+                 "P: expected a tensor 'norm2.bias' like the others of its kind, found none of "
+                 "this name");
+  expect_refused(LayerKind::kAttention,
+                 MemoryFile("P")
+                     .ramp("in_proj_weight", {6, 2})
+                     .ramp("in_proj_bias", {6})
+                     .ramp("out_proj.weight", {2, 2})
+                     .file(),
+                 "P: expected a tensor 'out_proj.bias' like the others of its kind, found none of "
+                 "this name");
+  expect_refused(LayerKind::kStack,
+                 gpt2_block("h.0.", gpt2_block("h.1.")).ramp("h.1.ln_1.bias", {2}).file(),
+                 "P: expected a tensor 'h.0.ln_1.bias' like the others of its kind, found none of "
+                 "this name");
 }
 
 TEST(ParameterLayout, the_tensor_that_disagrees_with_most_is_named) {

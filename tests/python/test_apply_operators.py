@@ -53,15 +53,18 @@ class Operator:
                 else:
                     error = float((got.double() - tensor).norm())
                     assert error <= GRADIENT * float(tensor.norm()) + 1e-12, f"{name}: {error}"
-        # Without the output's gradient there is no other.
-        del files["grad_output"]
-        assert set(self.run(layer, files, parameters or None, *flags, suffix=suffix)) == {"output"}
 
 
 @pytest.fixture
 def operator(prenorm, tmp_path):
     torch.manual_seed(5)
     return Operator(prenorm, tmp_path)
+
+
+def test_without_the_outputs_gradient_there_is_no_other(operator):
+    files, parameters = {"input": torch.randn(3, 7)}, {"weight": torch.randn(5, 7)}
+    for mode in ([], ["--reference"]):
+        assert set(operator.run("linear", files, parameters, *mode)) == {"output"}
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 4, 7)])
@@ -169,7 +172,8 @@ def test_attention_to_other_keys(operator, batch, mask):
 
 def test_separate_projections_are_the_packed_ones(operator):
     x, packed = torch.randn(2, 3, 6), torch.randn(18, 6)
-    rest = {"in_proj_bias": torch.randn(18), "out_proj.weight": torch.randn(6, 6)}
+    rest = {"in_proj_bias": torch.randn(18), "out_proj.weight": torch.randn(6, 6),
+            "out_proj.bias": torch.randn(6)}
     parts = {f"{n}_proj_weight": packed[6 * i : 6 * i + 6] for i, n in enumerate("qkv")}
     files = {"input": x, "grad_output": torch.randn_like(x)}
     one = operator.run("attention", files, {"in_proj_weight": packed, **rest}, "--heads", 2)
@@ -232,7 +236,8 @@ def test_a_query_that_sees_no_key_has_output_zero_and_finite_gradients(operator,
 def gpt2(request, tmp_path_factory):
     torch.manual_seed(11)
     config = GPT2Config(vocab_size=19, n_positions=9, n_embd=12, n_layer=2, n_head=3,
-                        tie_word_embeddings=request.param != "untied", resid_pdrop=0.1)
+                        tie_word_embeddings=request.param != "untied", resid_pdrop=0.1,
+                        scale_attn_by_inverse_layer_idx=request.param == "untied")
     model = GPT2LMHeadModel(config).eval()
     with torch.no_grad():
         for p in model.parameters():
@@ -274,6 +279,33 @@ def test_models(prenorm, gpt2, tmp_path, shape):
             want = gradients[full]
             error = float((found["grad." + name].double() - want).norm())
             assert error <= (TEXTBOOK if mode else GRADIENT) * float(want.norm()), name
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"]])
+def test_models_with_masks_and_a_gradient_of_the_logits(prenorm, gpt2, tmp_path, mode):
+    folder, model = gpt2
+    generator = torch.Generator().manual_seed(4)
+    ids = torch.randint(0, 19, (2, 7), generator=generator)
+    padding = torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 2:4] = True
+    logits = model(ids, attention_mask=(~padding).long(),
+                   position_ids=torch.arange(7).expand(2, 7)).logits
+    grad_output = torch.randn(logits.shape, generator=generator)
+    names, parameters = zip(*model.named_parameters())
+    gradients = dict(zip(names, torch.autograd.grad(logits, parameters, grad_output.double())))
+    save_file({"input_ids": ids, "key_padding_mask": padding, "grad_output": grad_output},
+              tmp_path / "X.safetensors")
+    prenorm("apply", "gpt", "--params", folder, "--input", tmp_path / "X.safetensors",
+            "--output", tmp_path / "Y.safetensors", *mode)
+    found = load_file(tmp_path / "Y.safetensors")
+    saved = load_file(folder / "model.safetensors")
+    assert set(found) == {"logits", *("grad." + n for n in saved)}
+    near = {"rtol": TEXTBOOK, "atol": TEXTBOOK} if mode else {"rtol": RTOL, "atol": ATOL}
+    torch.testing.assert_close(found["logits"].double(), logits.detach(), **near)
+    for name in saved:
+        want = gradients[name if name in gradients else "transformer." + name]
+        error = float((found["grad." + name].double() - want).norm())
+        assert error <= (TEXTBOOK if mode else GRADIENT) * float(want.norm()), name
 
 
 def test_tokens_beyond_the_context_are_refused(prenorm, gpt2, tmp_path):

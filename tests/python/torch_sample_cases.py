@@ -165,6 +165,13 @@ def sdpa_op(sample):
                 flags=["--causal" if causal else "--no-causal"])
 
 
+def unlike_their_start(module):
+    """PyTorch's own first parameters, moved, because its biases start at 0 and its norms at 1 and 0."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+
+
 def batch_first(x, module_is):
     """[T, B, C] as [B, T, C]."""
     return x if x is None or module_is or x.ndim == 2 else x.transpose(0, 1)
@@ -176,8 +183,7 @@ def attention_module(sample):
         raise LeftOut("add_bias_kv and add_zero_attn, which no language model has")
     first = options.pop("batch_first")
     module = nn.MultiheadAttention(**options, batch_first=True).double()
-    for p in module.parameters():
-        nn.init.normal_(p)
+    unlike_their_start(module)
     query, key, value = (batch_first(x, first) for x in sample.forward_input.args)
     inputs = named(input=query, key=key, value=value, **sample.forward_input.kwargs)
 
@@ -217,8 +223,7 @@ def encoder_case(kind, module, layer, sample, first):
                    attn_mask=kwargs.pop("src_mask", kwargs.pop("mask", None)),
                    key_padding_mask=kwargs.pop("src_key_padding_mask", None))
     assert not any(value is not None for value in kwargs.values()), kwargs
-    for p in module.parameters():
-        nn.init.normal_(p)
+    unlike_their_start(module)
 
     def function(t):
         parameters = {name: t[name] for name, _ in module.named_parameters()}

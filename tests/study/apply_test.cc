@@ -36,7 +36,6 @@ MemoryFile block() {
   p.ramp("self_attn.in_proj_weight", {12, 4}, -0.5f, 0.03f)
       .ramp("self_attn.out_proj.weight", {4, 4}, 0.2f, -0.04f)
       .ramp("linear1.weight", {5, 4}, -0.3f, 0.05f)
-      .ramp("linear1.bias", {5})
       .ramp("linear2.weight", {4, 5}, 0.1f, -0.02f)
       .ramp("norm1.weight", {4})
       .ramp("norm2.weight", {4});

@@ -104,6 +104,12 @@ inline std::vector<std::pair<std::string, LayerPass>> small_passes() {
   masked.mask.key_padding =
       reference::Tensor<unsigned char>({2, 5}, {0, 0, 1, 0, 0, 1, 0, 0, 0, 0});
   passes.emplace_back("post-norm stack with masks", masked);
+  for (const ApplyLayer layer : {ApplyLayer::kAttention, ApplyLayer::kStack}) {
+    LayerPass scaled = small_pass(layer);
+    scaled.options.scale = 0.9;
+    if (layer == ApplyLayer::kStack) scaled.scales = {0.7, 1.1};
+    passes.emplace_back("scores scaled otherwise", scaled);
+  }
   LayerPass no_biases = small_pass(ApplyLayer::kBlock);
   std::erase_if(no_biases.parameters, [](const auto& p) {
     return p.first.ends_with("bias") || p.first.ends_with("ln_1.weight");
