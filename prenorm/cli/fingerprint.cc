@@ -15,8 +15,8 @@ class FingerprintVerb : public Verb {
     table.integer("threads", threads_, {0, 4096}, "threads; 0: as many as this process may use");
     table.text("isa", isa_, "NAME", "avx2, avx512, neon, or all that this machine runs");
     table.group("Output");
-    table.toggle("record", record_, "print the hashes in the form of the record in the source");
-    table.toggle("json", json_, "print one JSON object an instruction set: isa, hashes, differs");
+    table.flag("record", record_, "print the hashes in the form of the record in the source");
+    common_.declare_output(table, "print one JSON object an instruction set: isa, hashes, differs");
   }
 
   int run(const OptionTable&, const Streams& streams) override {
@@ -35,7 +35,7 @@ class FingerprintVerb : public Verb {
         }
         return kDone;
       }
-      if (json_) {
+      if (common_.json) {
         print_json(isa, found, first, streams.out);
       } else {
         print(isa, run.threads(), found, first, streams.out);
@@ -74,7 +74,8 @@ class FingerprintVerb : public Verb {
 
   int threads_ = 0;
   std::string isa_ = "all";
-  bool record_ = false, json_ = false;
+  bool record_ = false;
+  CommonFlags common_;
 };
 
 }  // namespace
