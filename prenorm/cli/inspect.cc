@@ -1,7 +1,6 @@
 #include "prenorm/cli/inspect.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
@@ -20,7 +19,7 @@ class Inspect : public Verb {
  public:
   void declare(OptionTable& table) override {
     table.group("Input");
-    table.texts("model", paths_, "PATH", "model folder or safetensors file")
+    table.texts("model", paths_, "PATH", "model folder or file of tensors")
         .short_name('m')
         .from_positionals();
     table.group("Output");
@@ -30,7 +29,7 @@ class Inspect : public Verb {
 
   int run(const OptionTable&, const Streams& streams) override {
     if (paths_.size() != 1) {
-      throw ConfigError("-m: expected one model folder or safetensors file, found " +
+      throw ConfigError("-m: expected one model folder or file of tensors, found " +
                         std::to_string(paths_.size()));
     }
     Inspection found = inspect(paths_.front());
@@ -70,15 +69,15 @@ void print_tensors(const Inspection& found, Output& out) {
     name_width = std::max(name_width, std::min<std::size_t>(printable(tensor.name).size(), 60));
     shape_width = std::max(shape_width, shape_text(tensor.shape).size());
   }
-  out.print("{:<{}}  {:<5}  {:<{}}  {:>12}  {:>10}  {:>10}  {:>10}\n", "tensor", name_width,
-            "dtype", "shape", shape_width, "elements", "mean", "std", "max |x|");
+  out.print("{:<{}}  {:<5}  {:<{}}  {:>12}  {:>10}  {:>10}  {:>10}  {:>10}\n", "tensor", name_width,
+            "dtype", "shape", shape_width, "elements", "mean", "std", "min", "max");
   for (const TensorSummary& tensor : found.tensors) {
     out.print("{:<{}}  {:<5}  {:<{}}  {:>12}", printable(tensor.name), name_width,
               dtype_name(tensor.dtype), shape_text(tensor.shape), shape_width,
               grouped(tensor.elements));
     if (tensor.has_statistics) {
-      out.print("  {:>10.3g}  {:>10.3g}  {:>10.3g}", tensor.mean, tensor.deviation,
-                std::max(std::abs(tensor.minimum), std::abs(tensor.maximum)));
+      out.print("  {:>10.3g}  {:>10.3g}  {:>10.3g}  {:>10.3g}", tensor.mean, tensor.deviation,
+                tensor.minimum, tensor.maximum);
     }
     if (tensor.nans + tensor.infinities > 0) {
       out.print("  {} NaN, {} infinite", grouped(tensor.nans), grouped(tensor.infinities));

@@ -14,6 +14,7 @@
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/message.h"
+#include "prenorm/cli/tokenize_train.h"
 #include "prenorm/cli/tokenizer_choice.h"
 #include "prenorm/text/char_tokenizer.h"
 
@@ -40,14 +41,30 @@ class Tokenize : public Verb {
     table.group("Direction");
     table.flag("special", special_, "<|endoftext|> and the like in the text are special tokens");
     table.flag("decode", decode_, "lines {\"ids\": [...]} back to the bytes");
+    table.group("Training");
+    table.flag("train", train_, "learn a byte-level BPE from the text and write it to --out-dir");
+    table.integer("vocab-size", training_.vocab_size, {257, 1 << 30},
+                  "tokens to end with, the 256 bytes and <|endoftext|> among them");
+    table.integer("min-frequency", training_.min_frequency, {0, Index{1} << 31},
+                  "how often a pair of tokens must come to be merged");
+    table.text("out-dir", training_.out_dir, "DIR", "where the tokenizer goes");
+    table.flag("force", training_.force, "replace a tokenizer that is there");
     table.group("Output");
-    common_.declare_output(table, "print one JSON object a file: ids");
+    common_.declare_output(
+        table,
+        "print one JSON object a file: ids; with --train one: out_dir, vocab_size, merges, bytes");
   }
 
   int run(const OptionTable& table, const Streams& streams) override {
     const std::vector<std::string> paths = files_.empty() ? std::vector<std::string>{"-"} : files_;
     if (std::ranges::count(paths, "-") > 1) {
       throw ConfigError("--data: expected '-' (standard input) once, found it twice");
+    }
+    if (train_) return train(table, paths, streams);
+    for (const char* flag : {"vocab-size", "min-frequency", "out-dir", "force"}) {
+      if (table.given(flag)) {
+        throw ConfigError("--" + std::string(flag) + ": expected --train with it, found none");
+      }
     }
     std::unique_ptr<Tokenizer> tokenizer = named_tokenizer(table);
     if (decode_) {
@@ -73,6 +90,19 @@ class Tokenize : public Verb {
   }
 
  private:
+  int train(const OptionTable& table, const std::vector<std::string>& paths,
+            const Streams& streams) {
+    for (const char* flag : {"tokenizer", "model", "decode"}) {
+      if (table.given(flag)) {
+        throw ConfigError("--train: expected without --" + std::string(flag) + ", found both");
+      }
+    }
+    training_.files = paths;
+    training_.special = special_;
+    training_.json = common_.json;
+    return train_tokenizer(training_, streams);
+  }
+
   // Null: of the text's characters.
   std::unique_ptr<Tokenizer> named_tokenizer(const OptionTable& table) const {
     if (folder_.empty()) return open_tokenizer(name_);
@@ -166,7 +196,8 @@ class Tokenize : public Verb {
 
   std::string name_, folder_;
   std::vector<std::string> files_;
-  bool special_ = false, decode_ = false;
+  bool special_ = false, decode_ = false, train_ = false;
+  TokenizeTraining training_;
   CommonFlags common_;
 };
 

@@ -210,6 +210,7 @@ std::pair<std::string, std::string> Train::sample(const Runtime& run, const Gpt&
   } catch (const DataError&) {
     prompt = {0};
   }
+  if (prompt.empty()) prompt = {0};  // WordPiece makes nothing of a line end
   GenerateOptions options;
   options.max_new_tokens = kTokens;
   const auto start = std::chrono::steady_clock::now();

@@ -5,6 +5,9 @@
 #include "prenorm/cli/addition.h"
 #include "prenorm/cli/apply.h"
 #include "prenorm/cli/bench.h"
+#include "prenorm/cli/convert.h"
+#include "prenorm/cli/diff.h"
+#include "prenorm/cli/embed.h"
 #include "prenorm/cli/eval.h"
 #include "prenorm/cli/fingerprint.h"
 #include "prenorm/cli/generate.h"
@@ -19,11 +22,14 @@ std::span<const VerbEntry> all_verbs() {
       VerbEntry{"train", "trains a model on text, or goes on with a run",
                 "prenorm train FILE… [flags]",
                 "prenorm train notes.txt --out-dir run --max-iters 1000", make_train},
-      VerbEntry{"generate", "continues a text", "prenorm generate -m DIR -p TEXT [flags]",
+      VerbEntry{"generate", "continues a text, or many", "prenorm generate -m DIR -p TEXT [flags]",
                 "prenorm generate -m run -p \"Once upon a time\" -n 200", make_generate},
       VerbEntry{"eval", "measures how well a model predicts a text",
                 "prenorm eval -m DIR FILE… [flags]", "prenorm eval -m run held-out.txt --json",
                 make_eval},
+      VerbEntry{"embed", "turns texts into vectors, one a line",
+                "prenorm embed -m DIR [FILE…] [flags]",
+                "prenorm embed -m all-MiniLM-L6-v2 sentences.txt --json", make_embed},
       VerbEntry{"apply", "applies a layer, block or model to tensors from files, with gradients",
                 "prenorm apply LAYER --params FILE --input FILE --output FILE [flags]",
                 "prenorm apply block --params block.safetensors --heads 4 --input x.safetensors "
@@ -31,7 +37,13 @@ std::span<const VerbEntry> all_verbs() {
                 make_apply},
       VerbEntry{"inspect", "shows what a model folder or a safetensors file holds",
                 "prenorm inspect PATH [flags]", "prenorm inspect run", make_inspect},
-      VerbEntry{"tokenize", "turns text into token ids, and back",
+      VerbEntry{"convert", "turns a model into another layout or floating-point type",
+                "prenorm convert PATH --out-dir DIR [flags]",
+                "prenorm convert out/ckpt.pt --out-dir run", make_convert},
+      VerbEntry{"diff", "tells what differs between two checkpoints",
+                "prenorm diff PATH PATH [flags]", "prenorm diff run1 run2 --tolerance 1e-6",
+                make_diff},
+      VerbEntry{"tokenize", "turns text into token ids, and back; learns a tokenizer",
                 "prenorm tokenize --tokenizer NAME [FILE…] [flags]",
                 "prenorm tokenize --tokenizer gpt2:gpt2 notes.txt --json", make_tokenize},
       VerbEntry{"addition", "writes addition problems to train on, and grades the model",

@@ -3,10 +3,7 @@
 //   const Npz file("inputs.npz");                        // np.savez("inputs.npz", input=x)
 //   for (const Tensor& t : file.tensors()) ...           // "input"
 //
-// The reader follows the archive's directory and refuses whatever disagrees with it: members that
-// overlap or leave the file, sizes or checksums that are wrong, encryption, other compressions,
-// names twice, bytes behind the end. An archive may not inflate to more than 64 times its size and
-// 32 MiB, so that a small hostile file stays small.
+// What zip.h refuses is refused.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -38,8 +35,5 @@ class Npz {
   MappedFile map_;
   std::vector<Tensor> tensors_;
 };
-
-// Whether bytes begin as a zip archive does.
-bool is_zip(std::span<const std::byte> bytes);
 
 }  // namespace prenorm

@@ -1,4 +1,5 @@
-// A file of named tensors, whichever format it is in: safetensors, .npz, or one array in .npy.
+// A file of named tensors, whichever format it is in: safetensors, .npz, one array in .npy, or
+// PyTorch's .pt and .bin.
 //
 //   const TensorFile file = read_tensors("inputs.npz");
 //   if (const Tensor* x = file.find("input")) use(file.doubles(*x));
@@ -8,6 +9,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -32,6 +34,9 @@ class TensorFile {
   // The elements; widening is exact. Throws FormatError naming file and tensor unless the dtype is
   // F32, F16, BF16 or F64.
   std::vector<double> doubles(const Tensor& tensor) const;
+  // The same in float32, rounded to nearest. Requires: out.size() == tensor.size().
+  void read(const Tensor& tensor, std::span<float> out) const;
+  std::vector<float> floats(const Tensor& tensor) const;
   // Of an integer tensor. Throws FormatError for another dtype and for numbers of 2^63 and more.
   std::vector<Index> integers(const Tensor& tensor) const;
 
@@ -40,6 +45,8 @@ class TensorFile {
                            std::string_view found) const;
 
  private:
+  void check_floating_point(const Tensor& tensor) const;
+
   std::string name_;
   std::vector<Tensor> tensors_;
   std::shared_ptr<const void> owner_;

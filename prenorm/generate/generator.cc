@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <numeric>
+#include <utility>
 
 #include "prenorm/base/error.h"
 
 namespace prenorm {
 namespace {
 
-// Sequences of equal length that advance together.
+// Sequences that advance together, a position at a time: where a prompt is longer than the shortest
+// of them, its next token is fed in place of a chosen one. So all share the length of the cache.
 class Batch {
  public:
   Batch(const Runtime& run, const Gpt& model, std::span<const GenerateRequest> requests,
@@ -29,19 +31,26 @@ class Batch {
     for (std::size_t member : members) {
       const GenerateRequest& request = requests[member];
       rows_.push_back({member, request, {request.prompt.begin(), request.prompt.end()}, {}, true});
+      rows_.back().active = options_.max_new_tokens > 0;
+    }
+    length_ = static_cast<Index>(rows_.front().request.prompt.size());
+    for (const Row& row : rows_) {
+      length_ = std::min(length_, static_cast<Index>(row.request.prompt.size()));
     }
     logits_.resize(rows_.size() * static_cast<std::size_t>(vocabulary_));
   }
 
   void run(std::vector<Generation>& results) {
-    for (Index made = 0; made < options_.max_new_tokens && any_active(); ++made) {
-      if (!options_.slide && length() > context_) break;
-      advance(made == 0);
+    for (bool first = true; any_active(); first = false, ++length_) {
+      if (!options_.slide && length_ > context_) break;
+      advance(first);
       for (std::size_t r = 0; r < rows_.size(); ++r) {
-        if (rows_[r].active) {
-          choose(r, made);
+        Row& row = rows_[r];
+        if (static_cast<Index>(row.tokens.size()) > length_) continue;  // still in its prompt
+        if (row.active) {
+          choose(r, static_cast<Index>(row.result.ids.size()));
         } else {
-          rows_[r].tokens.push_back(0);  // keeps step with the others; nobody looks
+          row.tokens.push_back(0);  // keeps step with the others; nobody looks
         }
       }
     }
@@ -57,22 +66,23 @@ class Batch {
     bool active;
   };
 
-  Index length() const { return static_cast<Index>(rows_.front().tokens.size()); }
   bool any_active() const {
     return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.active; });
   }
 
-  // Computes the logits that follow the last token of each row.
+  // Computes the logits that follow the first length_ tokens of each row.
   void advance(bool first) {
-    Index fresh = first ? length() : 1;
-    if (length() > context_) {
+    Index fresh = first ? length_ : 1;
+    if (length_ > context_) {
       slide_once_();
       fresh = context_;
     }
     if (fresh > 1) cache_.clear();
     std::vector<TokenId> tokens;
-    for (const Row& row : rows_)
-      tokens.insert(tokens.end(), row.tokens.end() - fresh, row.tokens.end());
+    for (const Row& row : rows_) {
+      const auto end = row.tokens.begin() + length_;
+      tokens.insert(tokens.end(), end - fresh, end);
+    }
     const Index batch = static_cast<Index>(rows_.size());
     model_.decode(run_, cache_, TokenMatrix(tokens.data(), {batch, fresh}),
                   Matrix(logits_.data(), {batch, vocabulary_}));
@@ -100,7 +110,7 @@ class Batch {
     } else if (!go_on) {
       row.result.stop = StopReason::kCallback;
     }
-    row.active = !eos && go_on;
+    row.active = !eos && go_on && made + 1 < options_.max_new_tokens;
   }
 
   const Runtime& run_;
@@ -109,10 +119,32 @@ class Batch {
   const std::function<bool(const NewToken&)>& on_token_;
   const std::function<void()>& slide_once_;
   Index context_, vocabulary_, choices_;
+  Index length_ = 0;  // tokens of each row that are part of its text by now
   Gpt::Cache cache_;
   std::vector<Row> rows_;
   std::vector<float> logits_;  // [B, V]
 };
+
+// Requests of like length, which gain by being computed together: what a longer prompt costs
+// when it is fed token by token is less than half of what its new tokens cost alone. One that is
+// longer than the context goes only with its equals.
+std::vector<std::vector<std::size_t>> batches(std::span<const GenerateRequest> requests,
+                                              const GenerateOptions& options, Index context) {
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto length = [&](std::size_t i) { return static_cast<Index>(requests[i].prompt.size()); };
+  std::ranges::stable_sort(order, {}, length);
+  std::vector<std::vector<std::size_t>> out;
+  for (const std::size_t i : order) {
+    const bool fits = !out.empty() && static_cast<Index>(out.back().size()) < options.batch &&
+                      (length(i) == length(out.back().front()) ||
+                       (length(i) <= context &&
+                        length(i) - length(out.back().front()) <= options.max_new_tokens / 2));
+    if (!fits) out.emplace_back();
+    out.back().push_back(i);
+  }
+  return out;
+}
 
 void check(const GptConfig& config, const GenerateRequest& request,
            const GenerateOptions& options) {
@@ -153,27 +185,16 @@ std::vector<Generation> generate(const Runtime& run, const Gpt& model,
     throw ConfigError(fmt::format("vocab_size: expected at most the model's {}, found {}",
                                   model.config().vocab_size, options.vocab_size));
   }
-  std::map<std::size_t, std::vector<std::size_t>> by_length;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    check(model.config(), requests[i], options);
-    by_length[requests[i].prompt.size()].push_back(i);
-  }
+  for (const GenerateRequest& request : requests) check(model.config(), request, options);
   bool slid = false;
   const std::function<void()> slide_once = [&] {
     if (!slid && callbacks.on_slide) callbacks.on_slide();
     slid = true;
   };
   std::vector<Generation> results(requests.size());
-  const std::size_t limit = static_cast<std::size_t>(options.batch);
-  for (const auto& [length, members] : by_length) {
-    for (std::size_t begin = 0; begin < members.size(); begin += limit) {
-      const std::size_t end = std::min(begin + limit, members.size());
-      Batch batch(run, model, requests,
-                  {members.begin() + static_cast<std::ptrdiff_t>(begin),
-                   members.begin() + static_cast<std::ptrdiff_t>(end)},
-                  options, callbacks.on_token, slide_once);
-      batch.run(results);
-    }
+  for (std::vector<std::size_t>& members : batches(requests, options, model.config().block_size)) {
+    Batch batch(run, model, requests, std::move(members), options, callbacks.on_token, slide_once);
+    batch.run(results);
   }
   return results;
 }

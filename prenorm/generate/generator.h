@@ -58,7 +58,7 @@ struct GenerateCallbacks {
   std::function<void()> on_slide;
 };
 
-// Continues every request; requests of equal length are computed together. Results are in the order
+// Continues every request; requests of like length are computed together. Results are in the order
 // of the requests. Throws ConfigError, DataError (an empty prompt; without sliding, one that is
 // longer than the context), ShapeError (a token outside the vocabulary), NumericalError.
 std::vector<Generation> generate(const Runtime& run, const Gpt& model,

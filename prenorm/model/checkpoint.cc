@@ -13,20 +13,15 @@
 #include "prenorm/base/utf8.h"
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/config_json.h"
+#include "prenorm/model/model_source.h"
 
 namespace prenorm {
 namespace {
 
-constexpr std::string_view kPrefix = "transformer.";
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kTokenEmbedding = "transformer.wte.weight";
 constexpr const char* kWeightsFile = "model.safetensors";
 constexpr std::size_t kListed = 20;  // tensors of each kind in a message
-
-std::string canonical_name(const std::string& name) {
-  if (name.starts_with(kPrefix) || name == kHead) return name;
-  return std::string(kPrefix) + name;
-}
 
 // The bias that goes with a weight in Hugging Face's model, where the registry has none; empty for
 // weights that never have one.
@@ -93,9 +88,9 @@ struct Misfits {
 // Fills a model from a file; checks everything before it changes anything.
 class Loader {
  public:
-  Loader(Gpt& model, const Safetensors& file) : model_(model), file_(file) {
+  Loader(Gpt& model, const TensorFile& file) : model_(model), file_(file) {
     for (const Tensor& t : file.tensors()) {
-      const auto [it, added] = tensors_.emplace(canonical_name(t.name), &t);
+      const auto [it, added] = tensors_.emplace(full_parameter_name(t.name), &t);
       if (!added)
         refuse(t.name, "one tensor of this name", "another with and without 'transformer.'");
     }
@@ -168,7 +163,7 @@ class Loader {
   }
 
   Gpt& model_;
-  const Safetensors& file_;
+  const TensorFile& file_;
   std::map<std::string, const Tensor*> tensors_;  // by canonical name; those not matched yet
   std::vector<std::pair<const Parameter*, const Tensor*>> matches_;
   std::vector<const Tensor*> zero_biases_;
@@ -178,7 +173,7 @@ class Loader {
 
 // Refuses a config whose model is far larger than what the file holds, before memory is taken for
 // it. Whatever is nearly right goes on to the comparison by name, which says more.
-void check_size(const GptConfig& c, const Safetensors& file) {
+void check_size(const GptConfig& c, const TensorFile& file) {
   constexpr Index kSlack = 1 << 20, kWeightsPerLayer = 6;
   const Index width = c.n_embd;
   // Countable: GptConfig::validate() has seen to it.
@@ -226,16 +221,19 @@ void save_pretrained(const Gpt& model, const std::filesystem::path& folder) {
 std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode) {
   check_folder(folder);
   const GptConfig config = load_config(folder);
-  const Safetensors file(folder / kWeightsFile);
-  check_size(config, file);
+  return model_from_weights(config, read_weights(folder), mode);
+}
+
+std::unique_ptr<Gpt> model_from_weights(const GptConfig& config, const TensorFile& weights,
+                                        Gpt::Mode mode) {
+  check_size(config, weights);
   auto model = std::make_unique<Gpt>(config, mode);
-  Loader(*model, file).load();
+  Loader(*model, weights).load();
   return model;
 }
 
 void load_weights(Gpt& model, const std::filesystem::path& path) {
-  const Safetensors file(path);
-  Loader(model, file).load();
+  Loader(model, read_tensors(path)).load();
 }
 
 }  // namespace prenorm

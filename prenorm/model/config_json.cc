@@ -204,7 +204,11 @@ GptConfig parse_config(std::string_view text, std::string_view name) {
   try {
     c.validate();
   } catch (const ConfigError& error) {
-    throw FormatError(std::string(name) + ": " + error.what());
+    // The file's own word for it.
+    constexpr std::string_view kOurs = "block_size";
+    std::string what = error.what();
+    if (what.starts_with(kOurs)) what.replace(0, kOurs.size(), "n_positions");
+    throw FormatError(std::string(name) + ": " + what);
   }
   return c;
 }

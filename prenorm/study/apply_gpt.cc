@@ -8,6 +8,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/model/checkpoint.h"
+#include "prenorm/model/model_source.h"
 #include "prenorm/study/apply.h"
 #include "prenorm/study/apply_inputs.h"
 #include "prenorm/study/attention_masks.h"
@@ -25,11 +26,10 @@ struct FolderModel {
   std::unique_ptr<Gpt> model;
   TensorFile file;
 
-  FolderModel(const std::filesystem::path& folder, Gpt::Mode mode)
-      : file((folder / "model.safetensors").string(), {}) {
+  FolderModel(const std::filesystem::path& folder, Gpt::Mode mode) : file(folder.string(), {}) {
     // Checks the folder; what follows only computes with its numbers in another form.
     const auto loaded = checked(folder);
-    file = read_tensors(folder / "model.safetensors");
+    file = read_weights(folder);
     GptConfig config = loaded->config();
     config.attn_pdrop = config.embd_pdrop = config.resid_pdrop = 0.0;
     config.bias = config.bias || std::ranges::any_of(file.tensors(), [](const Tensor& t) {

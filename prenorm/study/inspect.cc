@@ -8,9 +8,10 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
-#include "prenorm/formats/safetensors.h"
+#include "prenorm/formats/tensor_file.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
+#include "prenorm/model/model_source.h"
 #include "prenorm/text/tokenizer.h"
 
 namespace prenorm {
@@ -54,9 +55,8 @@ void fill_statistics(const Tensor& tensor, TensorSummary& summary) {
   summary.has_statistics = true;
 }
 
-void read_tensors(const std::filesystem::path& file, Inspection& found) {
-  const Safetensors weights(file);
-  found.weights_file = file.string();
+void summarize(const TensorFile& weights, Inspection& found) {
+  found.weights_file = weights.name();
   for (const Tensor& tensor : weights.tensors()) {
     TensorSummary summary;
     summary.name = tensor.name;
@@ -123,10 +123,10 @@ double forward_flops(const GptConfig& config, Index time) {
 Inspection inspect(const std::filesystem::path& path) {
   Inspection found;
   if (!std::filesystem::is_directory(path)) {
-    read_tensors(path, found);
+    summarize(read_tensors(path), found);
     return found;
   }
-  read_tensors(path / "model.safetensors", found);
+  summarize(read_weights(path), found);
   read_model(path, found);
   read_tokenizer(path, found);
   return found;

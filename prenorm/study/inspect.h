@@ -1,4 +1,4 @@
-// What a model folder or a safetensors file holds: tensors, parameters, memory, arithmetic.
+// What a model folder or a file of tensors holds: tensors, parameters, memory, arithmetic.
 //
 //   const Inspection found = inspect("RUN");
 //   for (const TensorSummary& t : found.tensors) ...
@@ -49,9 +49,9 @@ struct Inspection {
 // attention.
 double forward_flops(const GptConfig& config, Index time);
 
-// A model folder, which must hold what its config.json says, or a safetensors file. What is odd but
-// not wrong (numbers that are not finite, a tokenizer that does not load) is a warning. Throws
-// IoError and FormatError.
+// A model folder, which must hold what its config.json says, or a file of tensors (tensor_file.h).
+// What is odd but not wrong (numbers that are not finite, a tokenizer that does not load) is a
+// warning. Throws IoError and FormatError.
 Inspection inspect(const std::filesystem::path& path);
 
 }  // namespace prenorm

@@ -14,6 +14,7 @@
 #include "prenorm/text/byte_tokenizer.h"
 #include "prenorm/text/char_tokenizer.h"
 #include "prenorm/text/json_reader.h"
+#include "prenorm/text/wordpiece_json.h"
 
 namespace prenorm {
 namespace {
@@ -149,7 +150,7 @@ void save_symbol_tokenizer(const std::filesystem::path& folder, std::string_view
 }
 
 bool has_tokenizer(const std::filesystem::path& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json"}) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json", "vocab.txt"}) {
     if (std::filesystem::exists(folder / name)) return true;
   }
   return false;
@@ -161,8 +162,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   if (!has("tokenizer.json") && (has("vocab.json") || has("encoder.json"))) {
     return load_bpe_tokenizer(folder);
   }
+  if (!has("tokenizer.json") && has("vocab.txt")) return load_wordpiece_tokenizer(folder);
   const std::string name = file.string();
   const Json json = parse_json(read_file(file), name);
+  if (describes_wordpiece(json)) return load_wordpiece_tokenizer(folder);
   std::unique_ptr<Tokenizer> tokenizer;
   if (describes_bpe(json)) {
     tokenizer = std::make_unique<BpeTokenizer>(bpe_model_of(json, name));

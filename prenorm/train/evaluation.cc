@@ -1,7 +1,11 @@
 #include "prenorm/train/evaluation.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
+
+#include "prenorm/base/error.h"
+#include "prenorm/kernels/cross_entropy.h"
 
 namespace prenorm {
 
@@ -36,6 +40,52 @@ std::optional<double> evaluate_windows(const Runtime& run, const Gpt& model, Gpt
     if (should_stop && rows == 0 && i + 1 < chosen && should_stop()) return std::nullopt;
   }
   return sum.mean();
+}
+
+std::optional<LossSum> evaluate_strided(const Runtime& run, const Gpt& model,
+                                        std::span<const TokenId> tokens,
+                                        const StrideOptions& options) {
+  const auto require = [](bool good, const char* what, Index low, Index high, Index found) {
+    if (good) return;
+    throw ConfigError(std::string(what) + ": expected " + std::to_string(low) + " to " +
+                      std::to_string(high) + ", found " + std::to_string(found));
+  };
+  const Index size = static_cast<Index>(tokens.size()), context = model.config().block_size;
+  require(options.window >= 2 && options.window <= context, "window", 2, context, options.window);
+  require(options.stride >= 1 && options.stride <= options.window, "stride", 1, options.window,
+          options.stride);
+  if (size < 2) return std::nullopt;
+  const Index window = std::min(options.window, size);
+  const Index windows = 1 + ceil_div(size - window, options.stride);
+  const Index batch = std::clamp<Index>(options.batch, 1, windows);
+  Gpt::Workspace work = model.make_workspace(batch, window - 1);
+  std::vector<TokenId> inputs, nexts;
+  LossSum sum;
+  Index rows = 0, seen = 0;
+  for (Index i = 0; i < windows; ++i) {
+    const Index begin = i * options.stride, end = std::min(begin + window, size);
+    const Index length = end - begin - 1;
+    const auto pass = [&](Index time) {
+      if (rows == 0) return;
+      sum += model.evaluate(
+          run, work,
+          {TokenMatrix(inputs.data(), {rows, time}), TokenMatrix(nexts.data(), {rows, time})});
+      inputs.clear();
+      nexts.clear();
+      rows = 0;
+    };
+    if (length < window - 1) pass(window - 1);  // the short one goes alone
+    if (length == 0) break;                     // one token, predicted from nothing
+    const auto text = tokens.subspan(static_cast<std::size_t>(begin));
+    inputs.insert(inputs.end(), text.begin(), text.begin() + length);
+    nexts.insert(nexts.end(), text.begin() + 1, text.begin() + 1 + length);
+    for (Index t = begin + 1; t < seen; ++t) {
+      nexts[static_cast<std::size_t>(rows * length + t - begin - 1)] = kernels::kIgnoreTarget;
+    }
+    seen = end;
+    if (++rows == batch || i + 1 == windows) pass(length);
+  }
+  return sum;
 }
 
 }  // namespace prenorm

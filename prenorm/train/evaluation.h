@@ -1,4 +1,4 @@
-// The mean loss of a text under a model.
+// The loss of a text under a model.
 #pragma once
 #include <functional>
 #include <optional>
@@ -21,5 +21,20 @@ std::optional<double> evaluate_windows(const Runtime& run, const Gpt& model, Gpt
                                        std::span<const TokenId> tokens,
                                        const EvaluationOptions& options,
                                        const std::function<bool()>& should_stop = {});
+
+struct StrideOptions {
+  Index window = 0;  // tokens that a window spans; 2 to the model's context
+  Index stride = 0;  // from one window's beginning to the next's; 1 to the window
+  Index batch = 1;   // windows in a pass
+};
+
+// The loss of a text over windows that overlap, as in Hugging Face's guide to the perplexity of
+// models of fixed length: each window's tokens that no earlier one has seen are predicted, with at
+// least window − stride tokens before them once the text is as long, and each of them counts once.
+// Where the stride is the window, a window's first token is predicted from nothing and does not
+// count. Throws ConfigError; nothing where there is no token to predict.
+std::optional<LossSum> evaluate_strided(const Runtime& run, const Gpt& model,
+                                        std::span<const TokenId> tokens,
+                                        const StrideOptions& options);
 
 }  // namespace prenorm

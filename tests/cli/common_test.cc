@@ -45,6 +45,16 @@ TEST_F(Common, a_folder_loads_with_its_tokenizer) {
   EXPECT_EQ(loaded.tokenizer->kind(), "byte");
 }
 
+TEST_F(Common, a_folder_without_a_tokenizer_loads_where_that_is_optional) {
+  save_pretrained(Gpt(config(100)), folder_);
+  EXPECT_FALSE(has_tokenizer(folder_));
+  EXPECT_EQ(load_model(folder_, TokenizerUse::kOptional).tokenizer, nullptr);
+  EXPECT_THROW(load_model(folder_), IoError);
+  ByteTokenizer().save(folder_);  // one that is there must fit
+  EXPECT_TRUE(has_tokenizer(folder_));
+  EXPECT_THROW(load_model(folder_, TokenizerUse::kOptional), FormatError);
+}
+
 TEST_F(Common, no_folder_is_a_usage_error_and_a_missing_one_bad_input) {
   EXPECT_THROW(load_model(""), ConfigError);
   EXPECT_THROW(load_model(folder_ + "/nowhere"), IoError);

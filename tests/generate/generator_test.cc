@@ -89,6 +89,44 @@ TEST_F(Generator, a_sequence_is_continued_the_same_alone_and_among_others) {
   EXPECT_NE(together[0].ids, together[2].ids);
 }
 
+TEST_F(Generator, prompts_of_any_lengths_are_continued_together_as_each_alone) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (const std::size_t length : {7u, 1u, 4u, 8u, 2u, 10u, 5u, 3u, 10u}) {  // a context is 8
+    prompts.emplace_back();
+    for (std::size_t i = 0; i < length; ++i) {
+      prompts.back().push_back(static_cast<TokenId>((5 * i + 3 * length) % 23));
+    }
+  }
+  std::vector<GenerateRequest> requests;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    requests.push_back({prompts[i], {7, static_cast<std::uint32_t>(i), 0}});
+  }
+  for (const bool slide : {true, false}) {
+    if (!slide) {  // too long for it
+      std::erase_if(requests, [](const GenerateRequest& r) { return r.prompt.size() > 8; });
+    }
+    for (const Index tokens : {0, 1, 5, 30}) {
+      GenerateOptions options;
+      options.sampler.temperature = 1.0;
+      options.sampler.repeat_penalty = 1.2;
+      options.max_new_tokens = tokens;
+      options.logprobs = true;
+      options.slide = slide;
+      options.eos_tokens = {11};
+      const auto together = generate(run_, model_, requests, options);
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        const auto alone = generate(run_, model_, {&requests[i], 1}, options).front();
+        EXPECT_EQ(together[i].ids, alone.ids) << i << " of " << tokens;
+        EXPECT_EQ(together[i].logprobs, alone.logprobs) << i << " of " << tokens;
+        EXPECT_EQ(together[i].stop, alone.stop) << i << " of " << tokens;
+        if (slide && alone.stop == StopReason::kLength) {
+          EXPECT_EQ(static_cast<Index>(alone.ids.size()), tokens);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Generator, rows_end_at_their_own_end_of_text) {
   const std::vector<TokenId> a = {5, 1}, b = {2, 3};
   const std::vector<GenerateRequest> requests = {{a, {}}, {b, {}}};

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "prenorm/base/error.h"
 #include "tests/tolerances.h"
 #include "tests/train/small_run.h"
 
@@ -75,6 +76,46 @@ TEST_F(Evaluation, a_stop_between_two_passes_gives_no_loss) {
   EXPECT_FALSE(evaluate_windows(run_, model_, work_, text, {.time = 8, .batch = 4},
                                 [&] { return ++polls == 2; }));
   EXPECT_EQ(polls, 2);
+}
+
+TEST_F(Evaluation, overlapping_windows_predict_each_token_once_after_what_the_guide_gives_it) {
+  const std::vector<TokenId> text = small_text(29);
+  // Windows of 8 tokens every 3: the first predicts 7, each later one its last 3.
+  double sum = window(text, 0, 7);
+  for (Index begin = 3; begin + 8 <= 29; begin += 3) {
+    sum += window(text, begin, 7) - window(text, begin, 4);
+  }
+  for (const Index batch : {1, 2, 99}) {
+    const auto found = evaluate_strided(run_, model_, text, {8, 3, batch});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->count, 28);
+    EXPECT_NEAR(found->loss, sum, tolerance::kDoubleSum * 28) << "batch " << batch;
+  }
+}
+
+TEST_F(Evaluation, a_last_overlapping_window_may_be_short) {
+  const std::vector<TokenId> text = small_text(12);  // [0, 8), [5, 12)
+  const auto found = evaluate_strided(run_, model_, text, {8, 5, 4});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->count, 11);
+  EXPECT_NEAR(found->loss, window(text, 0, 7) + window(text, 5, 6) - window(text, 5, 2),
+              tolerance::kDoubleSum * 11);
+}
+
+TEST_F(Evaluation, windows_that_do_not_overlap_leave_their_first_tokens_out) {
+  const std::vector<TokenId> text = small_text(17);  // [0, 8), [8, 16), and one token alone
+  const auto found = evaluate_strided(run_, model_, text, {8, 8, 4});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->count, 14);
+  EXPECT_NEAR(found->loss, window(text, 0, 7) + window(text, 8, 7), tolerance::kDoubleSum * 14);
+}
+
+TEST_F(Evaluation, a_stride_must_lie_within_a_window_and_a_window_within_the_context) {
+  const std::vector<TokenId> text = small_text(20);
+  for (const auto& [window, stride] : {std::pair<Index, Index>{17, 4}, {1, 1}, {8, 0}, {8, 9}}) {
+    EXPECT_THROW(evaluate_strided(run_, model_, text, {window, stride, 1}), ConfigError);
+  }
+  EXPECT_FALSE(evaluate_strided(run_, model_, std::vector<TokenId>{1}, {8, 4, 1}));
 }
 
 }  // namespace
