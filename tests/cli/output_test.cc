@@ -86,11 +86,9 @@ TEST(StatusLine, off_a_terminal_every_line_is_a_line) {
 
 TEST(StatusLine, on_a_terminal_a_line_rewrites_itself_until_it_is_kept) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(terminal, 0);
-  ASSERT_EQ(grantpt(terminal), 0);
-  ASSERT_EQ(unlockpt(terminal), 0);
-  const int screen = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-  ASSERT_GE(screen, 0);
+  const bool ready = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0;
+  const int screen = ready ? open(ptsname(terminal), O_RDWR | O_NOCTTY) : -1;
+  if (screen < 0) GTEST_SKIP() << "this system opens no pseudo-terminal (/dev/pts is not mounted?)";
   {
     Output log(screen, "terminal", Output::OnFailure::kIgnore);
     ASSERT_TRUE(log.is_terminal());
