@@ -9,12 +9,12 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/formats/safetensors.h"
+#include "prenorm/model/tensor_misfits.h"
 
 namespace prenorm {
 namespace {
 
 constexpr std::string_view kPrefix = "bert.";
-constexpr std::size_t kListed = 20;  // tensors of each kind in a message
 
 // The name without its prefix, and as it is written today.
 std::string canonical_name(std::string name) {
@@ -107,31 +107,19 @@ class Loader {
 
   // Compares all names and shapes before memory is taken for a model.
   void match(const Layout& layout) {
-    std::vector<std::string> missing, unexpected, misfit;
+    TensorMisfits misfits;
     auto rest = tensors_;
     for (const Target& target : layout.targets()) {
       const auto it = rest.find(target.name);
       if (it == rest.end()) {
-        missing.push_back(target.name);
+        misfits.missing.push_back(target.name);
         continue;
       }
-      const Tensor& t = *it->second;
-      if (!std::ranges::equal(t.shape, target.shape)) {
-        misfit.push_back(printable(t.name) + ": expected " + shape_text(target.shape) + ", found " +
-                         printable(shape_text(t.shape)));
-      } else if (!dtype_is_floating_point(t.dtype)) {
-        misfit.push_back(printable(t.name) + ": expected F32, F16, BF16 or F64, found " +
-                         std::string(dtype_name(t.dtype)));
-      }
+      misfits.check(*it->second, target.shape);
       rest.erase(it);
     }
-    for (const auto& [name, t] : rest) unexpected.push_back(printable(t->name));
-    if (missing.empty() && unexpected.empty() && misfit.empty()) return;
-    throw FormatError(
-        file_.name() + ": expected the model's tensors, found " + std::to_string(missing.size()) +
-        " missing, " + std::to_string(unexpected.size()) + " unexpected, " +
-        std::to_string(misfit.size()) + " of another shape or type" + list("missing", missing) +
-        list("unexpected", unexpected) + list("misfit", misfit));
+    for (const auto& [name, t] : rest) misfits.unexpected.push_back(printable(t->name));
+    misfits.throw_if_any(file_.name());
   }
 
   void read(const Target& target, const Parameter& parameter) const {
@@ -152,17 +140,6 @@ class Loader {
   }
 
  private:
-  static std::string list(std::string_view kind, const std::vector<std::string>& names) {
-    std::string out;
-    for (std::size_t i = 0; i < names.size() && i < kListed; ++i) {
-      out += "\n  " + std::string(kind) + ": " + names[i];
-    }
-    if (names.size() > kListed) {
-      out += "\n  and " + std::to_string(names.size() - kListed) + " more " + std::string(kind);
-    }
-    return out;
-  }
-
   const Safetensors& file_;
   std::map<std::string, const Tensor*> tensors_;  // by canonical name
 };

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <string>
 
 #include "prenorm/base/checked.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
+#include "prenorm/model/activation_names.h"
 #include "prenorm/text/json_reader.h"
 
 namespace prenorm {
@@ -21,21 +21,6 @@ void check_size(const char* name, Index value) {
   throw ConfigError(
       fmt::format("{}: expected a whole number from 1 to {}, found {}", name, kMaxSize, value));
 }
-
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
-
-// Hugging Face's names.
-constexpr std::array kActivations = {
-    ActivationName{"gelu", Activation::kGelu},
-    ActivationName{"gelu_python", Activation::kGelu},
-    ActivationName{"gelu_new", Activation::kGeluTanh},
-    ActivationName{"gelu_fast", Activation::kGeluTanh},
-    ActivationName{"gelu_pytorch_tanh", Activation::kGeluTanh},
-    ActivationName{"relu", Activation::kRelu},
-};
 
 class Reader : JsonReader {
  public:
@@ -109,8 +94,9 @@ class Reader : JsonReader {
   Activation activation() const {
     const Json& found = value("hidden_act");
     if (found.is_null()) return BertConfig().hidden_act;
-    for (const auto& [name, activation] : kActivations) {
-      if (found == name) return activation;
+    if (found.is_string()) {
+      const auto activation = activation_from_hugging_face(found.get<std::string>());
+      if (activation) return *activation;
     }
     refuse_key("hidden_act", "gelu, gelu_new, gelu_pytorch_tanh or relu", found);
   }

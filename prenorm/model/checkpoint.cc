@@ -14,6 +14,7 @@
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/config_json.h"
 #include "prenorm/model/model_source.h"
+#include "prenorm/model/tensor_misfits.h"
 
 namespace prenorm {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kTokenEmbedding = "transformer.wte.weight";
 constexpr const char* kWeightsFile = "model.safetensors";
-constexpr std::size_t kListed = 20;  // tensors of each kind in a message
 
 // The bias that goes with a weight in Hugging Face's model, where the registry has none; empty for
 // weights that never have one.
@@ -48,42 +48,6 @@ bool is_mask_buffer(std::string_view name, Index layers) {
   return error == std::errc() && plain && layer >= 0 && layer < layers &&
          (rest == ".attn.bias" || rest == ".attn.masked_bias");
 }
-
-// What does not fit between the tensors of a file and a model.
-struct Misfits {
-  std::vector<std::string> missing, unexpected, misshapen;
-
-  void check(const Tensor& tensor, std::span<const Index> shape) {
-    if (!std::ranges::equal(tensor.shape, shape)) {
-      misshapen.push_back(printable(tensor.name) + ": expected " + shape_text(shape) + ", found " +
-                          printable(shape_text(tensor.shape)));
-    } else if (!dtype_is_floating_point(tensor.dtype)) {
-      misshapen.push_back(printable(tensor.name) + ": expected F32, F16, BF16 or F64, found " +
-                          std::string(dtype_name(tensor.dtype)));
-    }
-  }
-
-  void throw_if_any(const std::string& file) const {
-    if (missing.empty() && unexpected.empty() && misshapen.empty()) return;
-    throw FormatError(
-        file + ": expected the model's tensors, found " + std::to_string(missing.size()) +
-        " missing, " + std::to_string(unexpected.size()) + " unexpected, " +
-        std::to_string(misshapen.size()) + " of another shape or type" + list("missing", missing) +
-        list("unexpected", unexpected) + list("misfit", misshapen));
-  }
-
- private:
-  static std::string list(std::string_view kind, const std::vector<std::string>& names) {
-    std::string out;
-    for (std::size_t i = 0; i < names.size() && i < kListed; ++i) {
-      out += "\n  " + std::string(kind) + ": " + names[i];
-    }
-    if (names.size() > kListed) {
-      out += "\n  and " + std::to_string(names.size() - kListed) + " more " + std::string(kind);
-    }
-    return out;
-  }
-};
 
 // Fills a model from a file; checks everything before it changes anything.
 class Loader {
@@ -168,7 +132,7 @@ class Loader {
   std::vector<std::pair<const Parameter*, const Tensor*>> matches_;
   std::vector<const Tensor*> zero_biases_;
   const Tensor* head_ = nullptr;
-  Misfits misfits_;
+  TensorMisfits misfits_;
 };
 
 // Refuses a config whose model is far larger than what the file holds, before memory is taken for

@@ -1,31 +1,14 @@
 #include "prenorm/model/config_json.h"
 
-#include <algorithm>
-#include <array>
-
 #include "prenorm/base/checked.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/model/activation_names.h"
 
 namespace prenorm {
 namespace {
-
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
-
-// Hugging Face's names; the first of each activation is the one written.
-constexpr std::array kActivationNames = {
-    ActivationName{"relu", Activation::kRelu},
-    ActivationName{"gelu", Activation::kGelu},
-    ActivationName{"gelu_python", Activation::kGelu},
-    ActivationName{"gelu_new", Activation::kGeluTanh},
-    ActivationName{"gelu_fast", Activation::kGeluTanh},
-    ActivationName{"gelu_pytorch_tanh", Activation::kGeluTanh},
-};
 
 // Before the activation's name in a post-norm config. transformers' GPT2LMHeadModel loads a foreign
 // model_type with no more than a warning; on an activation that it does not know it stops.
@@ -129,11 +112,9 @@ Activation read_activation(const Keys& keys, NormPlacement norm) {
   if (norm == NormPlacement::kPost && name.starts_with(kForeignActivation)) {
     name.erase(0, kForeignActivation.size());
   }
-  const auto it = std::ranges::find(kActivationNames, name, &ActivationName::name);
-  if (it == kActivationNames.end()) {
-    keys.refuse("activation_function", "relu, gelu or gelu_new", name);
-  }
-  return it->activation;
+  const auto activation = activation_from_hugging_face(name);
+  if (!activation) keys.refuse("activation_function", "relu, gelu or gelu_new", name);
+  return *activation;
 }
 
 NormPlacement read_norm(const Keys& keys) {
@@ -220,26 +201,25 @@ GptConfig load_config(const std::filesystem::path& folder) {
 
 std::string config_text(const GptConfig& c) {
   const bool post = c.norm == NormPlacement::kPost;
-  const auto* activation =
-      std::ranges::find(kActivationNames, c.activation, &ActivationName::activation);
   const std::string foreign(post ? kForeignActivation : "");
-  Json json = {{"activation_function", foreign + std::string(activation->name)},
-               {"add_cross_attention", false},
-               {"architectures", Json::array({post ? "PrenormForCausalLM" : "GPT2LMHeadModel"})},
-               {"attn_pdrop", c.attn_pdrop},
-               {"bos_token_id", optional_json(c.bos_token_id)},
-               {"dtype", "float32"},
-               {"embd_pdrop", c.embd_pdrop},
-               {"eos_token_id", optional_json(c.eos_token_id)},
-               {"initializer_range", c.initializer_range},
-               {"layer_norm_epsilon", c.layer_norm_epsilon},
-               {"model_type", post ? "prenorm" : "gpt2"},
-               {"n_ctx", c.block_size},
-               {"n_embd", c.n_embd},
-               {"n_head", c.n_head},
-               {"n_inner", c.feed_forward_width() == 4 * c.n_embd ? Json() : Json(c.n_inner)},
-               {"n_layer", c.n_layer},
-               {"n_positions", c.block_size}};
+  Json json = {
+      {"activation_function", foreign + std::string(hugging_face_activation(c.activation))},
+      {"add_cross_attention", false},
+      {"architectures", Json::array({post ? "PrenormForCausalLM" : "GPT2LMHeadModel"})},
+      {"attn_pdrop", c.attn_pdrop},
+      {"bos_token_id", optional_json(c.bos_token_id)},
+      {"dtype", "float32"},
+      {"embd_pdrop", c.embd_pdrop},
+      {"eos_token_id", optional_json(c.eos_token_id)},
+      {"initializer_range", c.initializer_range},
+      {"layer_norm_epsilon", c.layer_norm_epsilon},
+      {"model_type", post ? "prenorm" : "gpt2"},
+      {"n_ctx", c.block_size},
+      {"n_embd", c.n_embd},
+      {"n_head", c.n_head},
+      {"n_inner", c.feed_forward_width() == 4 * c.n_embd ? Json() : Json(c.n_inner)},
+      {"n_layer", c.n_layer},
+      {"n_positions", c.block_size}};
   if (post) json["norm"] = norm_placement_name(c.norm);
   if (!c.bias) json["prenorm_bias"] = false;
   json["reorder_and_upcast_attn"] = false;
