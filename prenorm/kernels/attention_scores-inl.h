@@ -33,7 +33,7 @@ HWY_INLINE Index visible(bool causal, Index position, Index k0, Index keys) {
 }
 inline std::uint64_t unmasked(const HeadMask& mask, Index query, Index k0, Index count) {
   std::uint64_t bits = first_bits(count);
-  const float* added = mask.added == nullptr ? nullptr : mask.added + query * mask.added_row + k0;
+  const float* added = mask.added_at(query, k0);
   for (Index j = 0; j < count; ++j) {
     const bool blocked =
         (added != nullptr && added[j] == -std::numeric_limits<float>::infinity()) ||
@@ -93,8 +93,7 @@ HWY_INLINE float exact_scores(const Problem& p, const ScoreRow& row, double* exa
       hn::StoreU(high.v[i], d, exact + j + kLanes + i * kDoubleLanes);
     }
   }
-  const float* added =
-      p.mask.added == nullptr ? nullptr : p.mask.added + row.query * p.mask.added_row + row.k0;
+  const float* added = p.mask.added_at(row.query, row.k0);
   double top = -std::numeric_limits<double>::infinity();
   for (Index j = 0; j < round_up(row.count, kLanes); ++j) {
     if (j >= row.count || (row.seen >> j & 1) == 0) {
@@ -111,8 +110,7 @@ HWY_INLINE float exact_scores(const Problem& p, const ScoreRow& row, double* exa
 template <typename Problem>
 HWY_INLINE void scale_masked(const Problem& p, const ScoreRow& row, float* s) {
   const float scale = static_cast<float>(p.scale);
-  const float* added =
-      p.mask.added == nullptr ? nullptr : p.mask.added + row.query * p.mask.added_row + row.k0;
+  const float* added = p.mask.added_at(row.query, row.k0);
   for (Index j = 0; j < row.count; ++j) {
     if ((row.seen >> j & 1) == 0) {
       s[j] = kMinusInfinity;

@@ -25,6 +25,10 @@ struct HeadMask {
   const unsigned char* key_blocked = nullptr;
 
   explicit operator bool() const { return added != nullptr || key_blocked != nullptr; }
+  // The numbers added to a query's scores from key `k0` on; null: none.
+  const float* added_at(Index query, Index k0) const {
+    return added == nullptr ? nullptr : added + query * added_row + k0;
+  }
 };
 
 // Some query rows of one head, forward.
