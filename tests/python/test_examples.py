@@ -25,6 +25,8 @@ def test_a_configuration_starts_with_a_plan_and_stops_with_its_state_saved(
             [prenorm.path, "train", "--config", config, "--data", text_file, "--out-dir",
              tmp_path / "run", "--log-interval", "1", "--batch-size", "2"],
             stdout=subprocess.DEVNULL, stderr=log, cwd=tmp_path,
+            # A suite that runs in the background hands on SIGINT as ignored, and so it would stay.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             deadline = time.monotonic() + 240
