@@ -51,6 +51,7 @@ LoadedModel load_model(const std::string& folder, TokenizerUse use) {
   }
   require_finite(*loaded.model, folder);
   loaded.eos_tokens = load_eos_token_ids(folder);
+  if (use == TokenizerUse::kUnread) return loaded;
   if (use == TokenizerUse::kOptional && !has_tokenizer(folder)) return loaded;
   loaded.tokenizer = load_tokenizer(folder);
   if (loaded.tokenizer->vocab_size() > loaded.model->config().vocab_size) {

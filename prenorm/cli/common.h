@@ -30,7 +30,8 @@ struct LoadedModel {
   std::vector<TokenId> eos_tokens;
 };
 
-enum class TokenizerUse { kRequired, kOptional };  // optional: null where the folder has none
+// kOptional: null where the folder has none; kUnread: null always.
+enum class TokenizerUse { kRequired, kOptional, kUnread };
 
 // Throws ConfigError where `folder` is empty (no -m), IoError and FormatError for what is wrong
 // with the folder, NumericalError for weights that are not finite.

@@ -5,6 +5,7 @@
 #include "prenorm/cli/addition.h"
 #include "prenorm/cli/apply.h"
 #include "prenorm/cli/bench.h"
+#include "prenorm/cli/check.h"
 #include "prenorm/cli/convert.h"
 #include "prenorm/cli/diff.h"
 #include "prenorm/cli/embed.h"
@@ -37,6 +38,8 @@ std::span<const VerbEntry> all_verbs() {
                 make_apply},
       VerbEntry{"inspect", "shows what a model folder or a safetensors file holds",
                 "prenorm inspect PATH [flags]", "prenorm inspect run", make_inspect},
+      VerbEntry{"check", "measures on a model the properties that a Transformer has",
+                "prenorm check DIR [flags]", "prenorm check run", make_check},
       VerbEntry{"convert", "turns a model into another layout or floating-point type",
                 "prenorm convert PATH --out-dir DIR [flags]",
                 "prenorm convert out/ckpt.pt --out-dir run", make_convert},

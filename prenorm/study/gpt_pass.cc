@@ -146,9 +146,7 @@ GptOutcome gpt_by_kernels(const Runtime& run, Gpt& model, const GptPass& pass) {
   return by_model(run, model, pass);
 }
 
-GptOutcome gpt_by_textbook(const GptConfig& config, const ParameterValues& parameters,
-                           const GptPass& pass) {
-  const auto p = reference::from_map(parameters, config.n_layer);
+reference::GptOptions textbook_options(const GptConfig& config) {
   reference::GptSettings settings;
   settings.n_layer = config.n_layer;
   settings.n_head = config.n_head;
@@ -160,6 +158,13 @@ GptOutcome gpt_by_textbook(const GptConfig& config, const ParameterValues& param
   for (std::size_t layer = 0; layer < options.h.size(); ++layer) {
     options.h[layer].attn.core.scale = config.attention_scale(static_cast<Index>(layer));
   }
+  return options;
+}
+
+GptOutcome gpt_by_textbook(const GptConfig& config, const ParameterValues& parameters,
+                           const GptPass& pass) {
+  const auto p = reference::from_map(parameters, config.n_layer);
+  const reference::GptOptions options = textbook_options(config);
   const reference::Tokens tokens({pass.batch, pass.time}, pass.tokens);
   GptOutcome out;
   const Values logits = reference::gpt(tokens, p, options, pass.mask);

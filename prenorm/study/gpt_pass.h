@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "prenorm/model/gpt.h"
+#include "prenorm/reference/gpt.h"
 #include "prenorm/study/layer_pass.h"
 
 namespace prenorm {
@@ -25,6 +26,9 @@ struct GptOutcome {
 // Requires: a model without dropout, made for training where there are gradients; pass.tokens is
 // not empty and fits its context.
 GptOutcome gpt_by_kernels(const Runtime& run, Gpt& model, const GptPass& pass);
+
+// The textbook's options for a model of this config, without dropout.
+reference::GptOptions textbook_options(const GptConfig& config);
 
 GptOutcome gpt_by_textbook(const GptConfig& config, const ParameterValues& parameters,
                            const GptPass& pass);
