@@ -1,5 +1,6 @@
 """The outside witness is right: tests/python/mistaken_gpt.py makes every mistake as the values that
-were recorded for the textbook do, and without one it is transformers' GPT-2, to the bit."""
+were recorded for the textbook do, and without one it is transformers' GPT-2, to the bit. And the judge
+of diagnose_cases.py tells right answers from wrong ones."""
 
 import contextlib
 import importlib.util
@@ -9,6 +10,7 @@ import re
 import pytest
 import torch
 from conftest import ROOT
+from diagnose_cases import Case, Folder, Shape, judge
 from mistaken_gpt import Mistake, MistakenGpt, record
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -73,3 +75,68 @@ def test_without_a_mistake_every_stage_is_that_of_transformers(tmp_path, dtype, 
     assert list(found) == list(expected) and len(found) == 3 * 8 + 3
     for name, value in expected.items():
         assert torch.equal(found[name], value), name
+
+
+def answer(status, *mistakes, candidates=()):
+    entries = [{"name": m.name, "where": m.where, "value": m.value, "margin": 9.0} for m in mistakes]
+    return {"status": status, "mistakes": entries, "candidates": list(candidates),
+            "first_divergence": None}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return Folder(tmp_path_factory.mktemp("model"), Shape(n_layer=2, n_embd=32, time=16), seed=1)
+
+
+DDOF = Mistake("norm.ddof")
+EPS = Mistake("norm.eps-value", "transformer.h.1.ln_2", 1e-3)
+HIDDEN = Mistake("attention.mask-finite", value=-1e4)
+RIGHT = [
+    ([], answer("equal")),
+    ([DDOF], answer("named", DDOF)),
+    ([DDOF, EPS], answer("named", EPS, DDOF)),
+    ([EPS], answer("named", EPS._replace(value=1.09e-3))),
+    ([HIDDEN], answer("equal")),
+    ([DDOF, HIDDEN], answer("named", DDOF)),
+]
+WRONG = [
+    ([], answer("named", DDOF)),
+    ([], answer("unknown")),
+    ([], answer("named")),
+    ([DDOF], answer("equal")),
+    ([DDOF], answer("unknown")),
+    ([DDOF], answer("named", DDOF, Mistake("norm.rms"))),
+    ([DDOF], answer("named", DDOF, DDOF)),
+    ([DDOF], answer("named", DDOF._replace(where="transformer.h.0"))),
+    ([DDOF, EPS], answer("named", DDOF)),
+    ([EPS], answer("named", EPS._replace(value=1.2e-3))),
+    ([EPS], answer("named", EPS._replace(value=None))),
+    ([EPS], answer("named", EPS._replace(where="everywhere"))),
+    ([EPS], answer("named", EPS._replace(where="transformer.h.1.ln_1"))),
+    ([DDOF], answer("ambiguous", candidates=["norm.ddof", "norm.rms"])),
+    ([DDOF], answer("ambiguous", candidates=["norm.rms"])),
+    ([DDOF, EPS], answer("ambiguous", DDOF, candidates=["norm.rms", "norm.eps-value"])),
+]
+
+
+def test_the_judge_accepts_right_answers(folder):
+    assert not [f"{c}: {judge(Case(folder, c), a)}" for c, a in RIGHT if judge(Case(folder, c), a)]
+
+
+def test_the_judge_sees_wrong_answers(folder):
+    assert not [(c, a) for c, a in WRONG if not judge(Case(folder, c), a)]
+
+
+def test_candidates_must_be_such_as_rounding_cannot_tell_apart(folder):
+    case = Case(folder, [Mistake("attention.mask-zero", "transformer.h.1")], stages=False)
+    same = answer("ambiguous", candidates=["attention.mask-zero", "attention.mask-finite"])
+    assert judge(case, same) == ""
+    far = answer("ambiguous", candidates=["attention.mask-zero", "attention.no-mask"])
+    assert "attention.no-mask" in judge(case, far)
+
+
+def test_a_clean_run_in_a_small_type_is_named_as_such(folder):
+    case = Case(folder, [], "bfloat16")
+    assert judge(case, answer("named", Mistake("numbers.bf16"))) == ""
+    assert "numbers.bf16" in judge(case, answer("equal"))
+    assert "numbers.f16" in judge(case, answer("named", Mistake("numbers.f16")))
