@@ -35,8 +35,18 @@ set_target_properties(prenorm PROPERTIES VERSION ${PROJECT_VERSION}
 if(PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS)
   file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/cli/*.cc")
   list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
+  # The page that `prenorm lesson` writes, as bytes in a source.
+  set(lesson_page "${PROJECT_SOURCE_DIR}/docs/lesson/index.html")
+  set(lesson_source "${CMAKE_CURRENT_BINARY_DIR}/lesson_page.cc")
+  add_custom_command(
+    OUTPUT "${lesson_source}"
+    COMMAND "${CMAKE_COMMAND}" -D "INPUT=${lesson_page}" -D "OUTPUT=${lesson_source}"
+            -D HEADER=prenorm/cli/lesson.h -D FUNCTION=prenorm::cli::lesson_page
+            -P "${PROJECT_SOURCE_DIR}/cmake/PrenormEmbed.cmake"
+    DEPENDS "${lesson_page}" "${PROJECT_SOURCE_DIR}/cmake/PrenormEmbed.cmake"
+    VERBATIM)
   # A library of its own, so that the tests reach the parts of the command line.
-  add_library(prenorm_cli STATIC EXCLUDE_FROM_ALL ${cli_sources})
+  add_library(prenorm_cli STATIC EXCLUDE_FROM_ALL ${cli_sources} "${lesson_source}")
   target_link_libraries(prenorm_cli PRIVATE prenorm_options
                         PUBLIC prenorm CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json
                                tomlplusplus::tomlplusplus)

@@ -40,15 +40,16 @@ NormalizedLine normalized_line(const Tensor<S>& x, Index i, bool over_time) {
   return {i / width * time * width + i % width, width, time};
 }
 
-// The normalised line x̂ = (x − μ) / √(σ² + ε), and 1 / √(σ² + ε).
 template <typename S>
-S normalize_line(const Tensor<S>& x, const NormalizedLine& line, const LayerNormOptions& options,
-                 Tensor<S>& x_hat) {
-  using std::sqrt;
-  const LayerNormMistakes& mistakes = options.mistakes;
-  const S count = S(static_cast<double>(line.count));
-  const S eps = S(options.eps);
+struct LineStatistics {
+  S mean, variance;
+};
 
+// μ and σ² of one line.
+template <typename S>
+LineStatistics<S> line_statistics(const Tensor<S>& x, const NormalizedLine& line,
+                                  const LayerNormMistakes& mistakes = {}) {
+  const S count = S(static_cast<double>(line.count));
   S mean(0);
   for (Index k = 0; k < line.count; ++k) mean += x[line.first + k * line.step];
   mean /= count;
@@ -60,17 +61,42 @@ S normalize_line(const Tensor<S>& x, const NormalizedLine& line, const LayerNorm
     variance += centred * centred;
   }
   variance /= mistakes.ddof ? count - S(1) : count;
+  return {mean, variance};
+}
 
-  S denominator = sqrt(variance + eps);
-  if (mistakes.eps_place == EpsilonPlace::kOutsideRoot) denominator = sqrt(variance) + eps;
-  if (mistakes.eps_place == EpsilonPlace::kAddedAfter) denominator = sqrt(variance);
+// √(σ² + ε)
+template <typename S>
+S line_denominator(const S& variance, const LayerNormOptions& options) {
+  using std::sqrt;
+  const S eps = S(options.eps);
+  switch (options.mistakes.eps_place) {
+    case EpsilonPlace::kOutsideRoot:
+      return sqrt(variance) + eps;
+    case EpsilonPlace::kAddedAfter:
+      return sqrt(variance);
+    default:
+      return sqrt(variance + eps);
+  }
+}
 
+// The normalised line x̂ = (x − μ) / √(σ² + ε), and 1 / √(σ² + ε).
+template <typename S>
+S normalize_line(const Tensor<S>& x, const NormalizedLine& line, const LayerNormOptions& options,
+                 Tensor<S>& x_hat) {
+  const auto [mean, variance] = line_statistics(x, line, options.mistakes);
+  const S denominator = line_denominator(variance, options);
   for (Index k = 0; k < line.count; ++k) {
     const Index i = line.first + k * line.step;
     x_hat[i] = (x[i] - mean) / denominator;
-    if (mistakes.eps_place == EpsilonPlace::kAddedAfter) x_hat[i] += eps;
+    if (options.mistakes.eps_place == EpsilonPlace::kAddedAfter) x_hat[i] += S(options.eps);
   }
   return S(1) / denominator;
+}
+
+// How many lines the statistics of x are taken over.
+template <typename S>
+Index normalized_lines(const Tensor<S>& x, bool over_time) {
+  return over_time ? extents_of("layer_norm", x).batch * x.columns() : x.rows();
 }
 
 template <typename S>
@@ -88,8 +114,7 @@ Tensor<S> layer_norm(const Tensor<S>& x, const LayerNormParameters<S>& p,
   const Index width = x.columns();
   Tensor<S> x_hat(x.shape());
   const bool over_time = options.mistakes.over_time;
-  const Index lines = over_time ? extents_of("layer_norm", x).batch * width : x.rows();
-  for (Index i = 0; i < lines; ++i) {
+  for (Index i = 0; i < normalized_lines(x, over_time); ++i) {
     normalize_line(x, normalized_line(x, i, over_time), options, x_hat);
   }
   const bool scale = !p.weight.absent() && !options.mistakes.no_weight;

@@ -1,0 +1,271 @@
+"""The lesson page in a real Chromium, opened from its file: driven by keyboard and mouse as a reader
+would, its numbers against the same functions compiled for this machine and against PyTorch."""
+
+import json
+
+import numpy
+import pytest
+import torch
+from chromium import Chromium, find_chromium
+from lesson_page import PAGE, Native, mistake_notes, tokens_of
+from torch.nn import functional
+
+if find_chromium() is None:
+    pytest.skip("without Chromium the lesson page cannot be opened", allow_module_level=True)
+
+PAGES, EXACT = 1e-9, 1e-12
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory):
+    return Native(tmp_path_factory.mktemp("lesson"))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(running):
+    running.size(1200, 900)
+    running.events.clear()
+    running.open(PAGE.as_uri())
+    yield running
+    assert running.complaints() == []
+
+
+def numbers(page, selector):
+    """All digits of the numbers inside an element."""
+    return page.value(f"[...document.querySelectorAll({json.dumps(selector + ' [data-value]')})]"
+                      ".map((e) => Number(e.dataset.value))")
+
+
+def tensors(page, expression):
+    """The result of a call of `textbook` in the page, by name."""
+    found = page.value(expression)
+    return {name: numpy.array(t["values"]).reshape(t["rows"], t["columns"])
+            for name, t in found.items()}
+
+
+def assert_same(ours, theirs, tolerance=EXACT):
+    assert set(ours) == set(theirs)
+    for name, values in ours.items():
+        assert numpy.allclose(values, theirs[name], rtol=tolerance, atol=tolerance), name
+
+
+def test_webassembly_gives_this_machines_numbers(page, native):
+    assert_same(tensors(page, "textbook.parameters()"), native.results(native.library.lesson_parameters()), 0)
+    assert_same(tensors(page, "textbook.growth(24, 2.5)"), native.growth(24, 2.5))
+    for post in (False, True):
+        theirs = native.model("hello world", post=post)
+        settings = f"{{settings: {{post: {str(post).lower()}}}}}"
+        assert_same(tensors(page, f"textbook.model('hello world', {settings})"), theirs)
+    x, gamma, beta = [[0.1, 1e3, -7, 2]] * 3, [1, 2, 3, 4], [0, 0.5, 0, 1]
+    theirs = native.layer_norm(x, gamma, beta, 1e-3)
+    assert_same(tensors(page, f"textbook.layerNorm({x}, {gamma}, {beta}, 1e-3)"), theirs)
+
+
+def test_each_mistake_gives_this_machines_numbers(page, native):
+    for name, (settings, choice) in mistake_notes().items():
+        options = json.dumps({"settings": settings, "mistakes": [choice]})
+        ours = tensors(page, f"textbook.model('attend', {options})")
+        # Where numbers are rounded, a last digit may decide about a step of the small format.
+        tolerance = 0.02 if name.startswith("numbers.") else EXACT
+        assert_same(ours, native.model("attend", mistakes=[choice], **settings), tolerance)
+
+
+def test_four_typed_numbers_are_normed_as_by_pytorch(page):
+    row = [12.5, -3, 0.25, 7]
+    page.value("document.querySelector('#norm-x0 input').focus()")
+    for value in row:
+        page.value("document.activeElement.select()")
+        page.type(str(value))
+        page.key("Tab")
+    t = torch.tensor(row).double()
+    weight, bias = torch.tensor([1, 1, 2, 0.5]).double(), torch.tensor([0, 0.5, 0, -1]).double()
+    assert numpy.allclose(numbers(page, "#norm-mean"), [t.mean()], rtol=0, atol=PAGES)
+    assert numpy.allclose(numbers(page, "#norm-variance"), [t.var(unbiased=False)], rtol=0, atol=PAGES)
+    assert numpy.allclose(numbers(page, "#norm-x_hat"), functional.layer_norm(t, (4,)), rtol=0, atol=PAGES)
+    right = functional.layer_norm(t, (4,), weight, bias)
+    assert numpy.allclose(numbers(page, "#norm-y"), right, rtol=0, atol=PAGES)
+
+    # The switches, by keyboard: divide by C − 1; then ε three steps up, to 3e-4.
+    page.value("document.querySelector('#norm-ddof input:checked').focus()")
+    page.key("ArrowRight")
+    page.value("document.querySelector('#norm-eps').focus()")
+    page.key("ArrowRight", 3)
+    hat = (t - t.mean()) / (t.var() + 3e-4).sqrt()
+    assert numpy.allclose(numbers(page, "#norm-x_hat"), hat, rtol=0, atol=PAGES)
+    difference = (hat * weight + bias - right).abs().max()
+    assert numpy.allclose(numbers(page, "#norm-say"), [difference], rtol=0, atol=PAGES)
+
+
+def test_a_field_without_a_number_is_named_and_nothing_breaks(page):
+    page.value("document.querySelector('#norm-x0 input').select()")
+    page.key("-")
+    problem = "document.querySelector('#norm .problem')"
+    assert page.value(f"{problem}.hidden") is False
+    assert "expected a number" in page.value(f"{problem}.textContent")
+    page.type("5")
+    assert page.value(f"{problem}.hidden") is True
+    page.value("const t = document.getElementById('place-text'); t.value = 'é!';"
+               "t.dispatchEvent(new Event('input', {bubbles: true}))")
+    assert "expected a to z and spaces" in page.value(
+        "document.querySelector('#place .problem').textContent")
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_pytorch_lines_beside_the_steps_give_the_numbers_shown(page, native, norm):
+    if norm == "post":
+        page.click("#place-norm label:nth-child(2)")
+    steps = page.value(
+        "[...document.querySelectorAll('#place-flow > li')].map((li) => ({line:"
+        " li.querySelector('[data-torch]').textContent, variable: li.dataset.variable, stage:"
+        " li.dataset.stage, shape: JSON.parse(li.querySelector('.grid').dataset.shape), values:"
+        " JSON.parse(li.querySelector('.grid').dataset.values)}))")
+    assert len(steps) == 11
+    p = native.parameters()
+    text = page.value("document.getElementById('place-text').value")
+
+    class Module:
+        def __init__(self, name):
+            self.weight, self.bias = (p[f"transformer.h.0.{name}.{k}"] for k in ("weight", "bias"))
+
+    def heads(qkv):
+        return [z.view(1, len(text), 2, 4).transpose(1, 2) for z in qkv.split(8, -1)]
+
+    names = {
+        "F": functional, "C": 8, "T": len(text), "tokens": tokens_of(text), "heads": heads,
+        "merge": lambda o: o.transpose(1, 2).reshape(1, len(text), 8),
+        "wte": p["transformer.wte.weight"], "wpe": p["transformer.wpe.weight"],
+        "ln_1": Module("ln_1"), "ln_2": Module("ln_2"), "c_attn": Module("attn.c_attn"),
+        "attn_c_proj": Module("attn.c_proj"), "c_fc": Module("mlp.c_fc"),
+        "mlp_c_proj": Module("mlp.c_proj"),
+    }
+    for step in steps:
+        exec(step["line"], names)  # a line of this repository
+        if step["stage"] != "attn.probabilities":
+            shown = numpy.array(step["values"]).reshape(step["shape"])
+            computed = names[step["variable"]][0]
+            assert numpy.allclose(shown, computed, rtol=0, atol=PAGES), step["line"]
+    theirs = native.model(text, post=norm == "post")["transformer.h.0"]
+    assert numpy.allclose(names["y"][0], theirs, rtol=0, atol=PAGES)
+
+
+def test_growth_shows_1_4_16_64_and_the_root_law(page, native):
+    page.click("#growth-presets button:first-child")
+    row = "#growth-table [data-kind={}]".format
+    assert numpy.allclose(numbers(page, row("plain")), [1, 4, 16, 64], rtol=1e-12)
+    assert numpy.allclose(numbers(page, row("guess")), [1, 17**0.5, 33**0.5, 7], rtol=1e-12)
+    page.value("document.querySelector('#growth-gain').focus()")
+    page.key("Home")
+    page.key("ArrowRight", 5)
+    assert page.value("document.querySelector('#growth-gain-value').textContent") == "1"
+    theirs = native.growth(3, 1.0)
+    assert numpy.allclose(numbers(page, row("pre")), theirs["pre"].ravel(), rtol=1e-12)
+    assert numpy.allclose(numbers(page, row("branch")), theirs["pre.branch"].ravel(), rtol=1e-12)
+
+
+def test_causality_shows_what_moves(page):
+    moved = ("[...document.querySelectorAll('#causality-moved tbody tr')]"
+             ".map((tr) => JSON.parse(tr.dataset.moved))")
+    assert all(row[:5] == [0] * 5 and row[5] > 0 for row in page.value(moved))
+    page.value("document.querySelector('#causality-letters input:nth-child(3)').focus()")
+    page.type("y")
+    assert all(row[:2] == [0] * 2 and row[2] > 0 for row in page.value(moved))
+    page.click("#causality-mask label:nth-child(2)")
+    assert page.value(moved)[0][0] > 0
+    assert "leaks" in page.value("document.querySelector('#causality-say').textContent")
+
+
+def test_the_slider_at_zero_is_the_identity(page):
+    page.value("document.querySelector('#identity-strength').focus()")
+    page.key("Home")
+    assert numbers(page, "#identity-pre .identity-moved") == [0]
+    assert numbers(page, "#identity-post .identity-moved")[0] > 0.1
+
+
+# Where a mistake first shows: by its family, or by its name.
+FIRST = {
+    "norm": "h.0.ln_1", "structure": "h.0.ln_1", "attention": "h.0.attn.c_proj", "position": "drop",
+    "activation": "h.0.mlp.act", "numbers": "h.0.ln_1", "weights.transposed": "h.0.attn.c_proj",
+    "weights.no-bias": "h.0.mlp.c_fc", "numbers.f16-cache": "h.0.attn.c_proj",
+    "numbers.f16-gelu": "h.0.mlp.act", "structure.no-final-norm": "ln_f",
+    "structure.double-final-norm": "ln_f",
+    # ln_1 and the attention are right; the sum after them is not.
+    "structure.residual-from-norm": "h.0.ln_2", "structure.no-residual": "h.0.ln_2",
+}
+
+
+def test_each_of_the_forty_switches_lights_the_stage_where_it_first_shows(page, native):
+    page.click("#mistakes-none")
+    assert page.value("document.querySelector('#mistakes').dataset.first") == ""
+    for name, (settings, choice) in mistake_notes().items():
+        page.value("document.querySelector('#mistakes-none').click()")
+        page.value(f"document.querySelector('#mistakes input[value=\"{name}\"]').focus()")
+        page.key(" ")
+        first = FIRST.get(name) or FIRST.get(name.split(".")[0])
+        expected = f"transformer.{first}" if first else "logits"
+        lit = page.value("[...document.querySelectorAll('.stage.first')].map((e) => e.dataset.stage)")
+        assert lit == [expected], name
+        right = native.model("attend", **settings)["logits"]
+        wrong = native.model("attend", mistakes=[choice], **settings)["logits"]
+        shown = numbers(page, "#mistakes-moved")
+        tolerance = 0.05 if name.startswith("numbers.") else EXACT
+        assert numpy.allclose(shown, numpy.abs(right - wrong).max(), rtol=tolerance, atol=EXACT), name
+        assert page.value("document.querySelectorAll('#mistakes-detail .code-pair pre').length") == 2
+
+
+def test_a_mistakes_number_and_place_can_be_chosen(page, native):
+    page.value("document.querySelector('#mistakes-none').click()")
+    page.click("#mistakes label:has(input[value='attention.mask-finite'])")
+    assert numbers(page, "#mistakes-moved")[0] > 0
+    page.value("document.querySelector('#mistakes-detail input[type=number]').select()")
+    page.type("-10000")
+    page.key("Tab")
+    assert numbers(page, "#mistakes-moved") == [0]
+    page.click("#mistakes label:has(input[value='norm.ddof'])")
+    page.value("const s = document.querySelector('[data-mistake=\"norm.ddof\"] [data-key=where]');"
+               "s.value = 'transformer.ln_f'; s.dispatchEvent(new Event('change', {bubbles: true}))")
+    assert page.value("document.querySelector('#mistakes').dataset.first") == "transformer.ln_f"
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 1200])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_sticks_out_at_any_width(running, width, dark):
+    running.size(width, 740, mobile=width < 500, dark=dark)
+    running.open(PAGE.as_uri())
+    assert running.value("document.documentElement.scrollWidth") == width
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    assert running.value(scheme) == ("dark" if dark else "light")
+    # The toggle goes system → light → dark.
+    running.click("#theme")
+    assert running.value(scheme) == "light"
+    running.click("#theme")
+    assert running.value(scheme) == "dark"
+    running.click("#theme")
+
+
+def test_every_control_is_reached_and_named(page):
+    unnamed = page.value("""
+      [...document.querySelectorAll('input, select, button, [tabindex="0"], [role=img]')].filter((e) =>
+        !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()))
+        .map((e) => e.outerHTML.slice(0, 100))""")
+    assert unnamed == []
+    pictures = page.value("[...document.querySelectorAll('svg')].filter((e) =>"
+                          " !e.closest('[aria-hidden]') && !e.getAttribute('aria-label')).length")
+    assert pictures == 0
+    page.value("document.body.focus(); document.querySelector('.skip').focus()")
+    reached = set()
+    for _ in range(60):
+        page.key("Tab")
+        reached.add(page.value("document.activeElement.closest('section, header')?.id"
+                               " || document.activeElement.closest('header')?.className"))
+    assert {"top", "norm", "place"} <= reached
+    # Arrow keys read a grid's numbers.
+    page.value("document.querySelector('#place .grid').focus()")
+    page.key("ArrowRight", 2)
+    read = page.value("document.querySelector('#place .readout').textContent")
+    assert read.startswith("token 0 “n”, feature 2: ")
