@@ -24,14 +24,17 @@ def load_build():
     return module
 
 
+def compile_native(source, output, *flags):
+    subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-ffp-contract=off", *flags,
+                    f"-I{ROOT}", source, "-o", output], check=True)
+
+
 class Native:
     """docs/lesson/lesson.cc compiled natively, with the same functions as core.js's `textbook`."""
 
     def __init__(self, folder):
         path = folder / "lesson.so"
-        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-ffp-contract=off",
-                        "-shared", "-fPIC", f"-I{ROOT}", ROOT / "docs/lesson/lesson.cc", "-o", path],
-                       check=True)
+        compile_native(ROOT / "docs/lesson/lesson.cc", path, "-shared", "-fPIC")
         self.library = library = ctypes.CDLL(str(path))
         doubles = ctypes.POINTER(ctypes.c_double)
         library.lesson_text.restype = ctypes.c_void_p

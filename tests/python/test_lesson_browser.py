@@ -2,12 +2,13 @@
 would, its numbers against the same functions compiled for this machine and against PyTorch."""
 
 import json
+import subprocess
 
 import numpy
 import pytest
 import torch
 from chromium import Chromium, find_chromium
-from lesson_page import PAGE, Native, mistake_notes, tokens_of
+from lesson_page import PAGE, Native, compile_native, mistake_notes, tokens_of
 from torch.nn import functional
 
 if find_chromium() is None:
@@ -154,6 +155,32 @@ def test_the_pytorch_lines_beside_the_steps_give_the_numbers_shown(page, native,
     assert numpy.allclose(names["y"][0], theirs, rtol=0, atol=PAGES)
 
 
+def test_the_cpp_lines_beside_the_steps_give_the_numbers_shown(page, tmp_path):
+    blocks, shown = [], []
+    for norm in (1, 2):
+        page.click(f"#place-norm label:nth-child({norm})")
+        lines = page.value("[...document.querySelectorAll('#place-flow [data-cpp]')].map((e) => e.textContent)")
+        assert len(lines) == 11
+        blocks.append("{" + "".join(f"const auto {line}" for line in lines) + "print(y); }")
+        shown += page.value("JSON.parse(document.querySelector('#place-flow li:last-child .grid').dataset.values)")
+    text = page.value("document.getElementById('place-text').value")
+    source, program = tmp_path / "lines.cc", tmp_path / "lines"
+    source.write_text(f"""#include <cstdio>
+#include "docs/lesson/lesson.h"
+using namespace prenorm::reference;
+void print(const Tensor<double>& y) {{ for (const double v : y) std::printf("%.17g\\n", v); }}
+int main() {{
+  const auto model = prenorm::lesson::small_model();
+  const auto& p = model.h[0];
+  const Tokens tokens = prenorm::lesson::tokens_of("{text}");
+  {' '.join(blocks)}
+}}
+""")
+    compile_native(source, program)
+    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+    assert numpy.allclose(shown, [float(v) for v in printed], rtol=EXACT, atol=EXACT)
+
+
 def test_growth_shows_1_4_16_64_and_the_root_law(page, native):
     page.click("#growth-presets button:first-child")
     row = "#growth-table [data-kind={}]".format
@@ -230,6 +257,34 @@ def test_a_mistakes_number_and_place_can_be_chosen(page, native):
     page.value("const s = document.querySelector('[data-mistake=\"norm.ddof\"] [data-key=where]');"
                "s.value = 'transformer.ln_f'; s.dispatchEvent(new Event('change', {bubbles: true}))")
     assert page.value("document.querySelector('#mistakes').dataset.first") == "transformer.ln_f"
+
+
+def test_recall_takes_a_prediction_before_it_reveals_and_counts(page):
+    right = ["0, 0, 0, 0", "Nothing, but for rounding", 2.5, 64, "4", "1", "Tokens 5 to 8", "Some: e⁰ is 1",
+             "The pre-norm stack", "0.065 %", "attn.c_proj", "Not necessarily"]
+    assert page.value("document.querySelectorAll('.question').length") == len(right)
+    for i, answer in enumerate(right):
+        field = f"document.querySelector('#question-{i}')"
+        button = f"{field}.querySelector('button')"
+        assert page.value(f"{button}.disabled") and page.value(f"{field}.querySelector('.answer').hidden")
+        if isinstance(answer, str):
+            # The eighth is answered wrongly.
+            choice = f"(e) => e.textContent {'!==' if i == 7 else '==='} {json.dumps(answer)}"
+            page.value(f"[...{field}.querySelectorAll('.choice')].find({choice}).querySelector('input').focus()")
+            page.key(" ")
+        else:
+            page.value(f"{field}.querySelector('input').focus()")
+            page.type(str(answer))
+        page.value(f"{button}.focus()")
+        page.key("Enter")
+        said = page.value(f"{field}.querySelector('.answer').textContent")
+        assert said.startswith("It is “Some: e⁰ is 1”." if i == 7 else "Right."), said
+        assert "[object" not in said
+    score = "document.querySelector('#recall-score').textContent"
+    assert page.value(score) == "11 right of 12 revealed, 0 to go"
+    assert numbers(page, "#question-3 .answer") == pytest.approx([1, 4, 16, 64], rel=1e-12)
+    page.click("#recall-again")
+    assert page.value(score) == "0 right of 0 revealed, 12 to go"
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1200])

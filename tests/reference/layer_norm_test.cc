@@ -16,6 +16,19 @@ TEST(LayerNorm, four_numbers_by_hand) {
   EXPECT_EQ(layer_norm(x, p, {.eps = 1.5}), Tensor<double>({1, 4}, {0.0, 2.0, 3.0, -2.5}));
 }
 
+TEST(LayerNorm, statistics_of_a_row_and_of_a_channel_by_hand) {
+  const Tensor<double> x({2, 2}, {1.0, 3.0, 5.0, 11.0});
+  const auto row = line_statistics(x, normalized_line(x, 1, false));
+  EXPECT_EQ(row.mean, 8.0);
+  EXPECT_EQ(row.variance, 9.0);
+  EXPECT_EQ(line_denominator(row.variance, {.eps = 7.0}), 4.0);
+  EXPECT_EQ(line_statistics(x, normalized_line(x, 1, false), {.ddof = true}).variance, 18.0);
+  const auto channel = line_statistics(x, normalized_line(x, 1, true));
+  EXPECT_EQ(channel.mean, 7.0);
+  EXPECT_EQ(channel.variance, 16.0);
+  EXPECT_EQ(normalized_lines(x, true), 2);
+}
+
 TEST(LayerNorm, rows_have_mean_zero_and_variance_a_little_under_one) {
   const Tensor<double> y = layer_norm(val(1, {3, 50}), {}, {.eps = 0.25});
   const Tensor<double> x = val(1, {3, 50});

@@ -16,7 +16,7 @@ function fill(made, attributes, children) {
     else if (value === true) made.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return made;
 }
 
@@ -42,7 +42,7 @@ function number(x, digits) {
 }
 
 function replace(id, ...children) {
-  find(id).replaceChildren(...children.flat());
+  find(id).replaceChildren(...children.flat(Infinity));
 }
 
 // A shape such as [5, 8].

@@ -21,7 +21,7 @@ function ticksBetween(low, high) {
 function growthChart(curves, depth, gain) {
   // On a phone the names are those of the table below.
   const width = narrow() ? 360 : 720, height = 350, left = narrow() ? 44 : 52, top = 14, bottom = 40;
-  const right = narrow() ? 12 : 128;
+  const right = narrow() ? 12 : 146;
   const guess = Array.from({ length: depth + 1 }, (_, l) => Math.sqrt(1 + gain * gain * l));
   const all = [...growthKinds.flatMap(([key]) => curves[key].values), ...guess];
   const low = Math.min(...all, 0.8), high = Math.max(...all, 2) * 1.15;
@@ -48,7 +48,7 @@ function growthChart(curves, depth, gain) {
     picture.append(svg("polyline", { points: points(curves[key].values), class: `curve ${key}` }));
   }
   picture.append(svg("polyline", { points: points(guess), class: "curve guess", stroke: "currentColor" }));
-  if (!narrow()) picture.append(...growthLabels(curves, depth, y, width - right + 10));
+  if (!narrow()) picture.append(...growthLabels(curves, depth, y, width - right + 14));
   return picture;
 }
 
@@ -67,7 +67,7 @@ function growthLabels(curves, depth, y, at) {
 const growthColour = { plain: "alarm", residual: "ffn", pre: "stream", normed: "norm", post: "attention" };
 
 function growthTable(curves, depth, gain) {
-  const layers = [0, 1, 2, 3, 6, 12, 24].filter((l) => l < depth).concat(depth);
+  const layers = (narrow() ? [0, 1, 3] : [0, 1, 2, 3, 6, 12]).filter((l) => l < depth).concat(depth);
   const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "after layer"),
     layers.map((l) => element("th", { scope: "col" }, String(l)))));
   const rows = growthKinds.map(([key, name, formula]) => element("tr", { "data-kind": key },

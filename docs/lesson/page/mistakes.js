@@ -97,12 +97,21 @@ function mistakeCard(choice) {
     mistakeControls(choice));
 }
 
+// Whether the likeliest next letter is the same, for each position.
+function sameTops(right, wrong) {
+  return Array.from({ length: right.rows }, (_, t) =>
+    argmax(rowOf(right, t)) === argmax(rowOf(wrong, t)));
+}
+
+// The loose test that many ports are released on: a small error, and the same next letter.
+function looksRight(right, wrong) {
+  return normalizedError(right, wrong) < 1e-2 && sameTops(right, wrong).pop();
+}
+
 function factsOf(right, wrong) {
   const moved = largestDifference(right.logits, wrong.logits);
   const error = normalizedError(right.logits, wrong.logits);
-  const tops = Array.from({ length: right.logits.rows }, (_, t) =>
-    argmax(rowOf(right.logits, t)) === argmax(rowOf(wrong.logits, t)));
-  const same = tops.filter(Boolean).length, passes = error < 1e-2 && tops[tops.length - 1];
+  const tops = sameTops(right.logits, wrong.logits), same = tops.filter(Boolean).length;
   const fact = (name, value, id) => element("div", {}, element("dt", {}, name), element("dd", { id }, value));
   return [
     element("dl", { class: "facts" },
@@ -111,7 +120,7 @@ function factsOf(right, wrong) {
       fact("positions with the same likeliest next letter", `${same} of ${tops.length}`, "mistakes-top")),
     element("p", { id: "mistakes-verdict" }, moved === 0
       ? "The output has not moved at all: here the mistake does nothing, and no test could see it."
-      : passes
+      : looksRight(right.logits, wrong.logits)
         ? "A loose test (error under 0.01, the same likeliest letter at the end) would pass this."
         : "A loose test (error under 0.01, the same likeliest letter at the end) would catch this."),
   ];
@@ -130,6 +139,14 @@ function firstStageDetail(right, wrong, first) {
     part("difference, colours to its own scale", difference, { tone: "alarm", scale: undefined }))];
 }
 
+function mistakesInWords(first, logits) {
+  if (broken.size === 0) return ["No mistake is made: every stage is as it should be."];
+  const names = element("b", {}, [...broken.keys()].join(" and "));
+  if (first === "") return [names, ": nothing changes here."];
+  return [names, ": first in ", element("code", {}, first), ". A logit moves by up to ",
+    number(logits.moved, 3), "."];
+}
+
 function updateMistakes() {
   const settings = breakSettings();
   const right = textbook.model(breakText, { settings });
@@ -141,12 +158,9 @@ function updateMistakes() {
     element("span", {}, name),
     element("ol", { "aria-label": name }, stages.map((stage) =>
       stageChip(compared.find((entry) => entry.stage === stage), first))))));
-  if (broken.size === 0) {
-    replace("mistakes-detail", element("p", { class: "say" }, "No mistake is made: every stage is as it should be."));
-    return;
-  }
-  replace("mistakes-detail", [...broken.values()].map(mistakeCard), factsOf(right, wrong),
-    first === "" ? [] : firstStageDetail(right, wrong, first));
+  replace("mistakes-summary", mistakesInWords(first, compared[compared.length - 1]));
+  replace("mistakes-detail", [...broken.values()].map(mistakeCard), 
+    broken.size === 0 ? [] : factsOf(right, wrong), first === "" ? [] : firstStageDetail(right, wrong, first));
 }
 
 function showSwitches() {

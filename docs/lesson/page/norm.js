@@ -46,8 +46,8 @@ function numbersRow(values, key) {
     values.map((x, i) => element("span", { class: `c${i}` }, number(x))));
 }
 
-function signed(x) {
-  return x < 0 ? `(${readable(x)})` : readable(x);
+function signed(x, digits = 6) {
+  return x < 0 ? `(${readable(x, digits)})` : readable(x, digits);
 }
 
 // The four lines of arithmetic, with the numbers that stand in them.
@@ -59,66 +59,91 @@ function normSteps({ x, gamma, beta, eps }, steps) {
   const mean = steps.mean.values[0], variance = steps.variance.values[0];
   const letter = overTime ? "T" : "C";
   const root = {
-    inside: `√(${readable(variance)} + ${readable(eps)})`,
-    outside: `(√${readable(variance)} + ${readable(eps)})`,
-    after: `√${readable(variance)}`,
+    inside: `√(${readable(variance, 5)} + ${readable(eps)})`,
+    outside: `(√${readable(variance, 5)} + ${readable(eps)})`,
+    after: `√${readable(variance, 5)}`,
   }[normState.place];
   const value = (name) => element("p", { class: "value", id: `norm-${name}` },
-    own(name).flatMap((v, i) => [i > 0 ? "  " : "", number(v)]));
+    own(name).flatMap((v, i) => [i > 0 ? "  " : "", number(v, 6)]));
   const of = overTime ? " of channel 1 over the tokens" : "";
   const hat = rowOf(steps.x_hat, 0), y = rowOf(steps.y, 0), scaled = rowOf(steps.scaled, 0);
   return [
     element("li", {}, element("h3", {}, overTime ? "Mean of each channel, over the tokens" : "Mean"),
-      element("p", { class: "math" }, `μ = (${line.map(signed).join(" + ")}) / ${count}`),
+      element("p", { class: "math" }, `μ = (${line.map((v) => signed(v)).join(" + ")}) / ${count}`),
       value("mean")),
     element("li", {}, element("h3", {}, overTime ? "Variance of each channel" : "Variance"),
       element("p", { class: "math" },
-        `σ² = (${line.map((v) => `${signed(v - mean)}²`).join(" + ")}) / ${divisor}` +
+        `σ² = (${line.map((v) => `${signed(v - mean, 5)}²`).join(" + ")}) / ${divisor}` +
         (divisor === count ? "" : `   (${letter} − 1)`)),
       value("variance")),
     element("li", {}, element("h3", {}, "Normalise"),
       element("p", { class: "math" },
-        `x̂₁ = (${readable(x[0][0])} − ${signed(mean)}) / ${root}` +
+        `x̂₁ = (${readable(x[0][0], 6)} − ${signed(mean)}) / ${root}` +
         (normState.place === "after" ? ` + ${readable(eps)}` : "") + of),
       numbersRow(hat, "norm-x_hat")),
     element("li", {}, element("h3", {}, "Scale"),
-      element("p", { class: "math" }, `γ₁ x̂₁ = ${signed(gamma[0])} · ${signed(hat[0])}`),
+      element("p", { class: "math" }, `γ₁ x̂₁ = ${signed(gamma[0])} · ${signed(hat[0], 4)}`),
       numbersRow(scaled, "norm-scaled")),
     element("li", {}, element("h3", {}, "Shift"),
-      element("p", { class: "math" }, `y₁ = ${signed(scaled[0])} + ${signed(beta[0])}`),
+      element("p", { class: "math" }, `y₁ = ${signed(scaled[0], 4)} + ${signed(beta[0])}`),
       numbersRow(y, "norm-y")),
   ];
 }
 
+// Where numbers lie on the lines: on one scale for all, so that moving and stretching are seen, or,
+// where one line is far longer than another, each on its own.
+function lineScales(rows, left, right) {
+  const spans = rows.map((values) => [Math.min(0, ...values), Math.max(0, ...values)]);
+  const length = ([low, high]) => high - low;
+  const all = [Math.min(...spans.map(([low]) => low)), Math.max(...spans.map(([, high]) => high))];
+  const spread = spans.map(length).filter((l) => l > 0);
+  const shared = length(all) <= 12 * Math.min(...spread, Infinity);
+  return rows.map((values) => {
+    const [low, high] = shared ? all : [Math.min(...values), Math.max(...values)];
+    const unit = (right - left) / (high - low || 1), from = high > low ? left : (left + right) / 2;
+    return { shared, low, high, at: (v) => from + (v - low) * unit };
+  });
+}
+
+// Round numbers between two others, about eight.
+function roundTicks(low, high) {
+  const rough = (high - low || 1) / 8, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough);
+  const ticks = [];
+  for (let k = Math.ceil(low / step); k * step <= high; ++k) ticks.push(k * step);
+  return ticks;
+}
+
 // The four numbers on four lines, x, x − μ, x̂ and y, with a thread for each number.
 function normLines(stages) {
-  const width = narrow() ? 340 : 640, left = narrow() ? 44 : 74, step = 54, right = 8;
-  const rows = stages.map(([name, values]) => {
-    const low = Math.min(0, ...values), high = Math.max(0, ...values);
-    const span = high - low || 1;
-    const at = (v) => left + 14 + ((v - low) / span) * (width - left - right - 28);
-    return { name, values, at };
-  });
+  const width = narrow() ? 340 : 640, left = narrow() ? 44 : 74, step = 54;
+  const scales = lineScales(stages.map(([, values]) => values), left + 14, width - 22);
   const y = (i) => 22 + i * step;
-  const label = rows.map((row) => `${row.name}: ${row.values.map((v) => readable(v)).join(", ")}`);
+  const texts = [];
+  const label = stages.map(([name, values]) => `${name}: ${values.map((v) => readable(v)).join(", ")}`);
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${rows.length * step - 4}`, class: "lines", role: "img",
+    viewBox: `0 0 ${width} ${stages.length * step - 4}`, class: "lines", role: "img",
     "aria-label": `The four numbers on number lines. ${label.join(". ")}.`,
   });
-  rows.forEach((row, i) => {
-    picture.append(
-      svg("line", { x1: left, x2: width - right, y1: y(i), y2: y(i), class: "axis" }),
-      svg("line", { x1: row.at(0), x2: row.at(0), y1: y(i) - 9, y2: y(i) + 9, class: "zero" }),
-      svg("text", { x: 0, y: y(i) + 4, class: "name" }, row.name),
-      svg("text", { x: row.at(0), y: y(i) + 21, "text-anchor": "middle" }, "0"));
+  stages.forEach(([name], i) => {
+    const { shared, low, high, at } = scales[i];
+    picture.append(svg("line", { x1: left, x2: width - 8, y1: y(i), y2: y(i), class: "axis" }));
+    for (const tick of roundTicks(low, high)) {
+      picture.append(svg("line", { x1: at(tick), x2: at(tick), y1: y(i) - 5, y2: y(i) + 5, class: tick === 0 ? "zero" : "tick" }));
+      if (!shared || i === stages.length - 1) {
+        texts.push(svg("text", { x: at(tick), y: y(i) + 20, "text-anchor": "middle" }, readable(tick, 6)));
+      }
+    }
+    texts.push(svg("text", { x: 0, y: y(i) + 4, class: "name" }, name));
   });
-  rows[0].values.forEach((_, k) => {
-    const points = rows.map((row, i) => `${row.at(row.values[k]).toFixed(1)},${y(i)}`);
+  [0, 1, 2, 3].forEach((k) => {
+    const points = stages.map(([, values], i) => `${scales[i].at(values[k]).toFixed(1)},${y(i)}`);
     picture.append(svg("polyline", { points: points.join(" "), class: `thread d${k}` }));
   });
-  rows.forEach((row, i) => row.values.forEach((v, k) => picture.append(
-    svg("circle", { cx: row.at(v).toFixed(1), cy: y(i), r: 6.5, class: `dot f${k}` },
-      svg("title", {}, `${row.name}, number ${k + 1}: ${readable(v)}`)))));
+  picture.append(...texts);
+  stages.forEach(([name, values], i) => values.forEach((v, k) => picture.append(
+    svg("circle", { cx: scales[i].at(v).toFixed(1), cy: y(i), r: 6.5, class: `dot f${k}` },
+      svg("title", {}, `${name}, number ${k + 1}: ${readable(v)}`)))));
   return picture;
 }
 

@@ -1,5 +1,5 @@
 // The steps of a block in order: what happens, the textbook's C++ line, and PyTorch's. The Python
-// tests run the PyTorch lines one after another and compare each result with the numbers shown.
+// tests run both, line after line, and compare the results with the numbers shown.
 //
 // track: how the step lies on the flow: stream, fork (a branch leaves), branch, join (it comes
 // back), on (the step sits on the stream itself). kind: its colour.
@@ -59,7 +59,7 @@ const sumStep = (stage, variable, left, right, what) => ({
 const inputStep = {
   stage: "transformer.drop", name: "The stream enters", kind: "stream", track: "stream", variable: "x",
   what: "The token's embedding plus that of its position.",
-  cpp: "x = embedding(tokens, p.embedding);", torch: "x = wte[tokens] + wpe[:T]",
+  cpp: "x = embedding(tokens, model.embedding);", torch: "x = wte[tokens] + wpe[:T]",
 };
 
 // The first step of a branch forks off.
