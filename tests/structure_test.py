@@ -37,7 +37,7 @@ RANKS = {
 
 MAX_LINES = 400
 MAX_COLUMNS = {".h": 100, ".cc": 100, ".cmake": 100, ".sh": 100}
-CODE = {".h", ".cc", ".py", ".cmake", ".sh"}
+CODE = {".h", ".cc", ".py", ".cmake", ".sh", ".js", ".css"}
 TEXT = CODE | {".md", ".txt", ".toml", ".json", ".in", ".yml", ""}
 
 # Headers with nothing to test on their own: declarations whose behaviour is another unit's.

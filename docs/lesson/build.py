@@ -2,13 +2,13 @@
 """Makes docs/lesson/index.html, the lesson page in one file: page/page.html with the styles, the
 scripts and the WebAssembly module inside.
 
-    docs/lesson/build.py              # writes index.html
-    docs/lesson/build.py --check      # says whether index.html is what the sources make
-    docs/lesson/build.py --wasm FILE  # compiles the module alone
+    docs/lesson/build.py           # writes index.html
+    docs/lesson/build.py --fresh   # compiles the module even where its C++ has not changed
+    docs/lesson/build.py --check   # says whether index.html is what the sources make
 
-Compiling the module needs Debian's clang-19, lld-19, wasi-libc, libc++-19-dev-wasm32,
-libc++abi-19-dev-wasm32 and libclang-rt-19-dev-wasm32. Where the C++ has not changed, the module of
-the present index.html is taken over, and Python is enough. The same sources give the same bytes.
+Where the C++ has not changed, the module of the present index.html is taken over, and Python is
+enough. Compiling it needs Debian's clang-19, lld-19, wasi-libc, libc++-19-dev-wasm32,
+libc++abi-19-dev-wasm32 and libclang-rt-19-dev-wasm32. The same sources give the same bytes.
 """
 
 import argparse
@@ -101,21 +101,21 @@ def recorded(name, text=None):
     return found.group(1) if found else None
 
 
-def module():
+def module(fresh):
     """The WebAssembly module and the compiler that made it."""
-    version = compiler_version()
-    if version is not None:
-        return compile_wasm(), version
     wasm = recorded("wasm")
-    if wasm is not None and recorded("code") == code_hash():
+    if wasm is not None and recorded("code") == code_hash() and not fresh:
         return wasm, recorded("compiler")
-    sys.exit(f"build.py: {COMPILER}: expected Debian's clang-19 with its wasm32 packages (see "
-             "docs/lesson/README.md), since the C++ has changed; found none")
+    version = compiler_version()
+    if version is None:
+        sys.exit(f"build.py: {COMPILER}: expected Debian's clang-19 with its wasm32 packages (see "
+                 "docs/lesson/README.md) to compile the module, found none")
+    return compile_wasm(), version
 
 
-def build():
+def build(fresh=False):
     """The text of index.html."""
-    wasm, version = module()
+    wasm, version = module(fresh)
     files = page_files()
     encoded = base64.b64encode(wasm).decode()
     parts = {
@@ -134,16 +134,15 @@ def build():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--wasm", metavar="FILE")
+    parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
-    if options.wasm:
-        Path(options.wasm).write_bytes(compile_wasm())
-    elif options.check:
-        fresh = build() == INDEX.read_text(encoding="utf-8")
-        print("index.html is", "up to date" if fresh else "out of date: run docs/lesson/build.py")
-        sys.exit(0 if fresh else 1)
+    text = build(options.fresh)
+    if options.check:
+        same = INDEX.exists() and INDEX.read_text(encoding="utf-8") == text
+        print("index.html is", "up to date" if same else "out of date: run docs/lesson/build.py")
+        sys.exit(0 if same else 1)
     else:
-        INDEX.write_text(build(), encoding="utf-8", newline="\n")
+        INDEX.write_text(text, encoding="utf-8", newline="\n")
         print(f"{INDEX.relative_to(ROOT)}: {INDEX.stat().st_size} bytes")
 
 

@@ -61,6 +61,18 @@ reference::MistakeChoice choice_of(std::string_view lines) {
   return choice;
 }
 
+// Numbers that count tokens. Throws ConfigError.
+void check_number(const reference::MistakeChoice& choice) {
+  const double least = choice.name == "position.offset" ? 0.0 : -kContext;
+  const bool counts = choice.name == "position.offset" || choice.name == "attention.mask-shifted";
+  const double n = choice.number.value_or(1.0);
+  if (counts && !(n >= least && n <= kContext && n == std::floor(n))) {
+    throw ConfigError(choice.name + ": expected a whole number from " +
+                      std::to_string(static_cast<int>(least)) + " to " + std::to_string(kContext) +
+                      ", found another");
+  }
+}
+
 }  // namespace
 
 // --- Buffers: the caller writes here before a call ----------------------------------------------
@@ -117,6 +129,7 @@ LESSON_EXPORT(void, lesson_add_mistake)(int has_number, double number) {
   reference::MistakeChoice choice = choice_of(desk().text_in());
   if (has_number != 0) choice.number = number;
   reference::find_mistake(choice.name);  // throws for an unknown one
+  check_number(choice);
   desk().run.mistakes.push_back(std::move(choice));
 }
 

@@ -46,7 +46,7 @@ def test_the_page_is_what_build_makes():
         pytest.skip("without clang-19 and its wasm32 packages the module cannot be compiled")
     if found != made_by:
         pytest.skip(f"another compiler: the page is made by {made_by}, here is {found}")
-    assert build.build() == PAGE.read_text(encoding="utf-8")
+    assert build.build(fresh=True) == PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_fetches_nothing():

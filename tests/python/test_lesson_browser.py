@@ -117,6 +117,38 @@ def test_a_field_without_a_number_is_named_and_nothing_breaks(page):
         "document.querySelector('#place .problem').textContent")
 
 
+def test_extreme_numbers_are_shown_and_break_nothing(page):
+    set_value = ("((s, v) => { const e = document.querySelector(s); e.value = v;"
+                 "for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind, {bubbles: true})); })")
+    for value in ("1e308", "-1e308", "1e-308", "1.0000000000000002", "0"):
+        # All four, then the first alone.
+        for last in (4, 1):
+            page.value("document.querySelector('#norm-presets button').click()" if last == 1 else "0")
+            page.value(f"for (let i = 1; i <= {last}; ++i)"
+                       f" {set_value}(`#norm-x0 input:nth-child(${{i}})`, '{value}')")
+            assert page.value("document.querySelector('#norm .problem').hidden")
+            assert len(page.value("document.querySelector('#norm-y').textContent")) >= 4
+    for name, value, says in [("norm.eps-value", "-5", ""), ("attention.mask-finite", "1e308", ""),
+                              ("attention.mask-shifted", "-3", ""), ("attention.mask-shifted", "0.5", "whole"),
+                              ("position.offset", "-1", "from 0 to 16"), ("position.offset", "16", "at most 17 positions")]:
+        page.value("document.querySelector('#mistakes-none').click()")
+        page.value(f"document.querySelector('#mistakes input[value=\"{name}\"]').click()")
+        page.value(f"{set_value}('#mistakes-detail input', '{value}')")
+        problem = page.value("(e => e.hidden ? '' : e.textContent)(document.querySelector('#mistakes .problem'))")
+        assert says in problem and bool(says) == bool(problem), (name, value, problem)
+
+
+def test_a_thousand_failures_later_the_page_still_computes(page):
+    page.value("""(async () => {
+      for (let i = 0; i < 1000; ++i) {
+        try { textbook.model("?"); } catch (problem) { window.last = problem.message; }
+        await null;
+      }
+    })()""")
+    assert "expected a to z and spaces, found '?'" in page.value("last")
+    assert page.value("textbook.model('ok').logits.rows") == 2
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_pytorch_lines_beside_the_steps_give_the_numbers_shown(page, native, norm):
     if norm == "post":

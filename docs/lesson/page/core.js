@@ -6,6 +6,7 @@ const sections = [];
 
 const textbook = {
   exports: null,
+  spare: null,
   error: "",
 
   async load() {
@@ -16,13 +17,23 @@ const textbook = {
       this.error = new TextDecoder().decode(view);
     };
     const module = await WebAssembly.compile(bytes);
-    // A call that failed leaves the memory half-way: the next one gets a new instance.
-    this.start = () => {
-      this.exports = new WebAssembly.Instance(module, { page: { fail } }).exports;
-      this.exports._initialize();
+    this.instance = async () => {
+      const { exports } = await WebAssembly.instantiate(module, { page: { fail } });
+      exports._initialize();
+      return exports;
     };
-    this.start();
+    this.exports = await this.instance();
+    this.spare = await this.instance();
     this.readTable();
+  },
+
+  // A call that failed leaves its stack behind: the next one gets a new instance. Small modules could
+  // be started on the spot, but not in every browser.
+  async startAnew() {
+    if (this.spare === null) return;
+    this.exports = this.spare;
+    this.spare = null;
+    this.spare = await this.instance();
   },
 
   // Calls an exported function; what the C++ throws is thrown here with its text.
@@ -32,7 +43,7 @@ const textbook = {
       return this.exports[name](...values);
     } catch (problem) {
       const text = this.error || String(problem);
-      this.start();
+      this.startAnew();
       throw new Error(text);
     }
   },

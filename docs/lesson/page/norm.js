@@ -109,13 +109,16 @@ function lineScales(rows, left, right) {
 function roundTicks(low, high) {
   const rough = (high - low || 1) / 8, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough);
-  const ticks = [];
-  for (let k = Math.ceil(low / step); k * step <= high; ++k) ticks.push(k * step);
-  return ticks;
+  const first = Math.ceil(low / step);
+  return Array.from({ length: 10 }, (_, k) => (first + k) * step).filter((tick) => tick <= high);
 }
 
 // The four numbers on four lines, x, x − μ, x̂ and y, with a thread for each number.
 function normLines(stages) {
+  const drawable = (x) => x === 0 || (Math.abs(x) < 1e300 && Math.abs(x) > 1e-290);
+  if (!stages.every(([, values]) => values.every(drawable))) {
+    return element("p", { class: "soft" }, "These numbers come to the end of double precision: no line is drawn for them.");
+  }
   const width = narrow() ? 340 : 640, left = narrow() ? 44 : 74, step = 54;
   const scales = lineScales(stages.map(([, values]) => values), left + 14, width - 22);
   const y = (i) => 22 + i * step;

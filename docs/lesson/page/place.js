@@ -37,7 +37,7 @@ function flowItem(step, tensor, letters, last) {
   return element("li", { "data-stage": step.stage, "data-variable": step.variable },
     trackOf(step, last),
     element("div", { class: "flow-text" },
-      element("h3", {}, step.name, element("span", { class: "shape" }, shape),
+      element("h3", {}, step.name, element("span", { class: "shape" }, shape, heads ? "" : ` = ${shapeText(tensor)}`),
         heads ? null
           : element("span", { class: "shape" }, "size ", number(rootMeanSquare(tensor.values), 3))),
       element("p", { class: "what small soft" }, step.what),

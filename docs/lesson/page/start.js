@@ -34,8 +34,10 @@ function markSectionInView() {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       for (const link of links) {
-        if (link.hash === `#${entry.target.id}`) link.setAttribute("aria-current", "true");
+        const current = link.hash === `#${entry.target.id}`;
+        if (current) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
+        if (current) link.closest("nav").scrollLeft = link.offsetLeft - 60;
       }
     }
   }, { rootMargin: "-30% 0px -65% 0px" });
