@@ -7,6 +7,7 @@
 #include "prenorm/cli/bench.h"
 #include "prenorm/cli/check.h"
 #include "prenorm/cli/convert.h"
+#include "prenorm/cli/diagnose.h"
 #include "prenorm/cli/diff.h"
 #include "prenorm/cli/embed.h"
 #include "prenorm/cli/eval.h"
@@ -47,6 +48,10 @@ std::span<const VerbEntry> all_verbs() {
       VerbEntry{"diff", "tells what differs between two checkpoints",
                 "prenorm diff PATH PATH [flags]", "prenorm diff run1 run2 --tolerance 1e-6",
                 make_diff},
+      VerbEntry{"diagnose", "names the mistake in code whose numbers differ from the model's",
+                "prenorm diagnose -m DIR --input FILE --theirs FILE [flags]",
+                "prenorm diagnose -m run --input x.safetensors --theirs dump.safetensors",
+                make_diagnose},
       VerbEntry{"tokenize", "turns text into token ids, and back; learns a tokenizer",
                 "prenorm tokenize --tokenizer NAME [FILE…] [flags]",
                 "prenorm tokenize --tokenizer gpt2:gpt2 notes.txt --json", make_tokenize},

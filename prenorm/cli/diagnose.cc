@@ -1,0 +1,122 @@
+#include "prenorm/cli/diagnose.h"
+
+#include "prenorm/base/error.h"
+#include "prenorm/base/json.h"
+#include "prenorm/base/utf8.h"
+#include "prenorm/cli/common.h"
+#include "prenorm/formats/tensor_file.h"
+#include "prenorm/study/diagnose.h"
+
+namespace prenorm::cli {
+namespace {
+
+class Diagnose : public Verb {
+ public:
+  void declare(OptionTable& table) override {
+    table.group("Input");
+    table.text("model", model_, "DIR", "model folder or checkpoint: the right model")
+        .short_name('m');
+    table.text("input", input_, "FILE", "safetensors, npz or npy with input_ids, or input");
+    table.text("theirs", theirs_, "FILE",
+               "what the other code computed: logits, any stages, or output of a block");
+    table
+        .choice("layout", layout_,
+                {"auto", "hf", "nanogpt", "transformerlens", "llama.cpp", "prenorm"},
+                "whose names the stages have");
+    table.group("A block instead of a model");
+    table.text("params", params_, "FILE", "parameters of a block or stack, as of `prenorm apply`");
+    table.integer("heads", options_.heads, {1, 1000000}, "attention heads").shown_default("none");
+    table.choice("norm", norm_, {"pre", "post"}, "where a block has its norms");
+    table.choice("activation", activation_, {"relu", "gelu", "gelu-tanh"},
+                 "of the feed-forward network");
+    table.real("eps", options_.eps, {}, "ε of the layer norms");
+    table.toggle("causal", options_.causal, "a query sees no key after its own position");
+    table.real("scale", scale_, {}, "of attention's scores").shown_default("1/√D");
+    common_.declare_machine(table);
+    table.group("Output");
+    common_.declare_output(table, "print one JSON object");
+  }
+
+  int run(const OptionTable& table, const Streams& streams) override {
+    check_options(table);
+    const Runtime run(common_.runtime());
+    const TensorFile input = read_tensors(input_), theirs = read_tensors(theirs_);
+    const DiagnoseModel model = read_model(input);
+    const NameLayout layout = *name_layout_from_name(layout_);
+    const DiagnoseInput problem = read_diagnose_input(model, input, theirs, layout);
+    const Diagnosis found = diagnose(run, model, problem, [&](const std::string& line) {
+      streams.log.write("prenorm: " + line + "\n");
+      streams.log.flush();
+    });
+    print_json(found, streams.out);
+    return found.status == DiagnosisStatus::kEqual ? kDone : kDiffers;
+  }
+
+ private:
+  void check_options(const OptionTable& table) {
+    if (model_.empty() == params_.empty()) {
+      throw ConfigError(std::string("-m: expected a model folder, or --params, found ") +
+                        (model_.empty() ? "neither" : "both"));
+    }
+    const auto require = [](const std::string& value, const char* flag, const char* what) {
+      if (value.empty()) {
+        throw ConfigError(std::string(flag) + ": expected " + what + ", found none");
+      }
+    };
+    require(input_, "--input", "a safetensors, npz or npy file");
+    require(theirs_, "--theirs", "a safetensors, npz or npy file");
+    options_.norm = *norm_placement_from_name(norm_);
+    options_.activation = *activation_from_name(activation_);
+    if (table.given("scale")) options_.scale = scale_;
+    heads_given_ = table.given("heads");
+  }
+
+  DiagnoseModel read_model(const TensorFile& input) const {
+    if (!model_.empty()) {
+      SourceHints hints;
+      if (heads_given_) hints.n_head = options_.heads;
+      return read_diagnose_model(model_, hints);
+    }
+    const Tensor* x = input.find("input");
+    if (x == nullptr || x->shape.empty()) {
+      throw FormatError(printable(input.name()) +
+                        ": expected a tensor 'input' [B, T, C], found none");
+    }
+    return diagnose_block_model(read_tensors(params_), options_, x->shape.back());
+  }
+
+  static Json value_of(const NamedMistake& m) {
+    if (m.number) return *m.number;
+    if (!m.text.empty()) return m.text;
+    return Json();
+  }
+
+  static void print_json(const Diagnosis& found, Output& out) {
+    Json mistakes = Json::array();
+    for (const NamedMistake& m : found.mistakes) {
+      Json row = {{"name", m.name}, {"where", m.where}, {"value", value_of(m)},
+                  {"margin", m.margin}};
+      if (!m.places.empty()) row["places"] = m.places;
+      mistakes.push_back(std::move(row));
+    }
+    Json json = {{"status", std::string(diagnosis_status_name(found.status))},
+                 {"mistakes", std::move(mistakes)},
+                 {"first_divergence",
+                  found.first_divergence ? Json(*found.first_divergence) : Json()}};
+    if (found.status == DiagnosisStatus::kAmbiguous) json["candidates"] = found.candidates;
+    out.write(dump_json(json));
+  }
+
+  std::string model_, input_, theirs_, params_;
+  std::string layout_ = "auto", norm_ = "pre", activation_ = "gelu-tanh";
+  double scale_ = 0.0;
+  bool heads_given_ = false;
+  ApplyOptions options_;
+  CommonFlags common_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_diagnose() { return std::make_unique<Diagnose>(); }
+
+}  // namespace prenorm::cli

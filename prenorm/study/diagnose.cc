@@ -1,0 +1,283 @@
+#include "prenorm/study/diagnose.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "prenorm/study/diagnose_head.h"
+#include "prenorm/study/diagnose_places.h"
+#include "prenorm/study/diagnose_search.h"
+
+namespace prenorm {
+namespace {
+
+using reference::Numbers;
+
+constexpr double kCleanTimes = 2.5;      // within so many roundings a stage is right
+constexpr double kRoundingTimes = 12.0;  // and within so many, where no mistake explains it, too
+
+bool narrow(Numbers numbers) {
+  return numbers == Numbers::kBfloat16 || numbers == Numbers::kFloat16;
+}
+
+// The stages that a dump cuts the model into: between two that hold the whole residual stream,
+// nothing depends on what is outside.
+std::vector<DiagnoseScope> scopes_of(const DiagnoseModel& model, const DiagnoseProblem& problem) {
+  const StageList stages(model.layers());
+  std::vector<DiagnoseScope> scopes;
+  const auto within = [&](Index first, Index last) {
+    std::vector<Index> slots;
+    for (const auto& [slot, values] : problem.theirs) {
+      if (slot >= first && slot <= last) slots.push_back(slot);
+    }
+    return slots;
+  };
+  const auto single = [](const Mistakes& mistakes, std::vector<Mistakes>& to) {
+    for (const MistakeChoice& m : mistakes) to.push_back({m});
+  };
+  Index from = 0, first_slot = 0;
+  for (Index l = 0; l < model.layers(); ++l) {
+    const bool last = l + 1 == model.layers();
+    const bool cut = problem.has(stages.of(l, Stage::kBlock));
+    if (!cut && !last) continue;
+    DiagnoseScope scope;
+    const Index last_slot = cut ? stages.of(l, Stage::kBlock) : stages.logits();
+    scope.slots = within(first_slot, last_slot);
+    const bool whole = from == 0 && !cut;
+    if (whole) {
+      single(choices_everywhere(model, problem.time), scope.likely);
+    } else if (from == 0) {
+      for (const MistakeChoice& m : choices_everywhere(model, problem.time)) {
+        if (m.name == "position.offset") scope.likely.push_back({m});
+      }
+    }
+    auto& of_layers = from == l && !whole ? scope.likely : scope.others;
+    for (Index k = from; k <= l && (!whole || model.layers() > 1); ++k) {
+      single(choices_of_block(model, k), of_layers);
+    }
+    if (from < l && !whole) {  // the same mistake in all layers of the scope
+      const Mistakes first = choices_of_block(model, from);
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        Mistakes all;
+        for (Index k = from; k <= l; ++k) all.push_back(moved_to_layer(first[i], k));
+        scope.likely.push_back(std::move(all));
+      }
+    }
+    if (!cut) single(choices_of_end(model), whole ? scope.others : scope.likely);
+    if (!scope.slots.empty()) scopes.push_back(std::move(scope));
+    if (cut && last) {
+      DiagnoseScope end;
+      end.slots = within(stages.final_norm(), stages.logits());
+      single(choices_of_end(model), end.likely);
+      if (!end.slots.empty()) scopes.push_back(std::move(end));
+    }
+    from = l + 1;
+    first_slot = last_slot + 1;
+  }
+  return scopes;
+}
+
+class Diagnoser {
+ public:
+  Diagnoser(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
+            const std::function<void(const std::string&)>& progress)
+      : run_(run), model_(model), input_(input), search_(run, model, input.problem, input.numbers,
+                                                         progress) {}
+
+  Diagnosis diagnose() {
+    out_.numbers = input_.numbers;
+    describe_stages();
+    for (const DiagnoseScope& scope : scopes_of(model_, input_.problem)) {
+      if (!search_.clean(scope.slots)) explain(scope);
+    }
+    merge_places();
+    settle();
+    return std::move(out_);
+  }
+
+ private:
+  const Evaluation& evaluation() const { return search_.evaluation(); }
+
+  void describe_stages() {
+    const Evaluation& e = evaluation();
+    const StageList& stages = e.replay().stages();
+    for (const Index slot : e.replay().observed()) {
+      const double size = mean_square(*e.replay().problem().theirs.at(slot));
+      const double floor = e.floor()[static_cast<std::size_t>(slot)];
+      const TracedStage& stage = e.base().at(slot);
+      DivergedStage row{.name = stages.name(slot)};
+      row.relative = std::sqrt(stage.residual / std::max(size, 1e-300));
+      row.rounding = std::sqrt(floor / std::max(size, 1e-300));
+      row.departs = stage.computed == nullptr ||
+                    stage.residual > kCleanTimes * kCleanTimes * floor;
+      out_.stages.push_back(row);
+    }
+  }
+
+  void explain(const DiagnoseScope& scope) {
+    const Explanation found = search_.explain(scope);
+    if (!found.explained && far_off(scope, found.mistakes)) {
+      const bool end = std::ranges::any_of(scope.slots, [&](Index slot) {
+        return slot == evaluation().replay().stages().logits();
+      });
+      if (end && untied_head()) {
+        places_.push_back({{.name = "weights.untied-head"}, 0.0});
+        return;
+      }
+      unexplained_ = true;
+      if (found.mistakes.empty() || scope.slots.size() <= 1) return;
+    }
+    for (const MistakeChoice& m : found.mistakes) places_.push_back({m, found.margin});
+    for (const Mistakes& other : found.alternatives) alternatives_.push_back({found.mistakes, other});
+  }
+
+  bool far_off(const DiagnoseScope& scope, const Mistakes& mistakes) const {
+    return !evaluation().explains(mistakes, scope.slots, kRoundingTimes);
+  }
+
+  bool untied_head() const {
+    return model_.has_head && model_.settings.tied &&
+           head_is_another(run_, model_, input_, evaluation(), kCleanTimes);
+  }
+
+  // --- One entry a mistake ----------------------------------------------------------------------
+
+  Mistakes all_places() const {
+    Mistakes all;
+    for (const FoundMistake& f : places_) {
+      if (f.choice.name != "weights.untied-head") all.push_back(f.choice);
+    }
+    return all;
+  }
+
+  void merge_places() {
+    const Evaluation& e = evaluation();
+    const auto& slots = e.replay().observed();
+    std::vector<FoundMistake> rest = places_;
+    Mistakes settled = all_places();
+    while (!rest.empty()) {
+      std::vector<FoundMistake> group, others;
+      for (const FoundMistake& f : rest) (same_mistake(f.choice, rest.front().choice) ? group : others)
+          .push_back(f);
+      rest = others;
+      named_.push_back(merged(group, settled, slots));
+    }
+  }
+
+  NamedMistake merged(const std::vector<FoundMistake>& group, Mistakes& settled,
+                      const std::vector<Index>& slots) const {
+    const MistakeChoice& first = group.front().choice;
+    NamedMistake out;
+    out.margin = group.front().margin;
+    for (const FoundMistake& f : group) out.margin = std::min(out.margin, f.margin);
+    MistakeChoice choice = first;
+    if (first.name != "weights.untied-head" && !first.where.empty()) {
+      MistakeChoice everywhere = first;
+      everywhere.where.clear();
+      Mistakes without, with;
+      for (const MistakeChoice& m : settled) {
+        if (!same_mistake(m, first)) without.push_back(m);
+      }
+      with = without;
+      with.push_back(everywhere);
+      const Evaluation& e = evaluation();
+      if (has_continuous_value(first)) with = e.fitted(with, slots);
+      if (no_worse(e.trace(settled), e.trace(with), slots)) {
+        choice = with.back();
+        settled = with;
+      } else if (group.size() > 1) {
+        for (const FoundMistake& f : group) out.places.push_back(place_of(f.choice));
+      }
+    }
+    out.name = choice.name;
+    out.where = place_of(choice);
+    out.number = reported_number(choice);
+    out.text = reported_text(choice);
+    return out;
+  }
+
+  // Whether no stage is further off than before by more than its rounding.
+  bool no_worse(const Trace& before, const Trace& after, const std::vector<Index>& slots) const {
+    return std::ranges::all_of(slots, [&](Index slot) {
+      const double floor = evaluation().floor()[static_cast<std::size_t>(slot)];
+      if (after.at(slot).computed == nullptr) return before.at(slot).computed == nullptr;
+      return after.residual(slot) <= 1.5 * before.residual(slot) + 2.0 * floor;
+    });
+  }
+
+  // --- The verdict ------------------------------------------------------------------------------
+
+  void settle() {
+    const auto departs = std::ranges::find_if(out_.stages, &DivergedStage::departs);
+    if (!input_.logits_only && departs != out_.stages.end() &&
+        (!named_.empty() || unexplained_)) {
+      out_.first_divergence = departs->name;
+    }
+    out_.mistakes = named_;
+    if (unexplained_) {
+      out_.status = DiagnosisStatus::kUnknown;
+    } else if (!alternatives_.empty()) {
+      settle_alternatives();
+    } else if (!named_.empty()) {
+      out_.status = DiagnosisStatus::kNamed;
+    } else if (narrow(input_.numbers)) {
+      out_.status = DiagnosisStatus::kNamed;
+      out_.mistakes.push_back(
+          {.name = input_.numbers == Numbers::kBfloat16 ? "numbers.bf16" : "numbers.f16"});
+    } else {
+      out_.status = DiagnosisStatus::kEqual;
+    }
+  }
+
+  void settle_alternatives() {
+    std::set<std::string> in_play, certain;
+    for (const auto& [found, other] : alternatives_) {
+      for (const MistakeChoice& m : found) in_play.insert(m.name);
+      for (const MistakeChoice& m : other) in_play.insert(m.name);
+    }
+    for (const NamedMistake& m : named_) certain.insert(m.name);
+    for (const auto& [found, other] : alternatives_) {
+      for (const MistakeChoice& m : found) {
+        const bool both = std::ranges::any_of(
+            other, [&](const MistakeChoice& o) { return o.name == m.name; });
+        if (!both) certain.erase(m.name);
+      }
+    }
+    std::erase_if(out_.mistakes, [&](const NamedMistake& m) { return !certain.contains(m.name); });
+    for (const std::string& name : in_play) {
+      if (!certain.contains(name)) out_.candidates.push_back(name);
+    }
+    out_.status = DiagnosisStatus::kAmbiguous;
+  }
+
+  const Runtime& run_;
+  const DiagnoseModel& model_;
+  const DiagnoseInput& input_;
+  DiagnoseSearch search_;
+  std::vector<FoundMistake> places_;
+  std::vector<std::pair<Mistakes, Mistakes>> alternatives_;
+  std::vector<NamedMistake> named_;
+  bool unexplained_ = false;
+  Diagnosis out_;
+};
+
+}  // namespace
+
+std::string_view diagnosis_status_name(DiagnosisStatus status) {
+  static constexpr std::array<std::string_view, 4> kNames = {"equal", "named", "ambiguous",
+                                                             "unknown"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+Diagnosis diagnose(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
+                   const std::function<void(const std::string&)>& progress) {
+  if (!narrow(input.numbers)) return Diagnoser(run, model, input, progress).diagnose();
+  // A run in a narrow type has narrow parameters.
+  const DiagnoseModel small = rounded(model, input.numbers);
+  return Diagnoser(run, small, input, progress).diagnose();
+}
+
+}  // namespace prenorm

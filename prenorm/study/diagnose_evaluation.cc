@@ -1,0 +1,134 @@
+#include "prenorm/study/diagnose_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+namespace prenorm {
+namespace {
+
+std::size_t at(Index slot) { return static_cast<std::size_t>(slot); }
+
+}  // namespace
+
+Evaluation::Evaluation(const Runtime& run, const Replay& replay, reference::GptOptions right,
+                       reference::Numbers numbers)
+    : run_(run),
+      replay_(replay),
+      right_(std::move(right)),
+      numbers_(numbers),
+      base_(replay.run(right_)),
+      floor_(replay.floor(right_, numbers_, base_)) {}
+
+std::vector<double> Evaluation::floor_of(const Mistakes& mistakes) const {
+  return replay_.floor(with_mistakes(right_, mistakes), numbers_, trace(mistakes));
+}
+
+Trace Evaluation::trace(const Mistakes& mistakes, bool spread) const {
+  return replay_.run(with_mistakes(right_, mistakes), &base_, spread);
+}
+
+// A stage that the dump has and the mistaken model never computes cannot be right.
+double Evaluation::residual(const Trace& trace, Index slot) const {
+  constexpr double kHuge = 1e30;
+  const TracedStage& stage = trace.at(slot);
+  if (stage.computed == nullptr) return kHuge;
+  return std::min(kHuge, stage.residual / floor_[at(slot)]);
+}
+
+Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const {
+  Score score;
+  for (const Index slot : slots) {
+    const double r = residual(trace, slot);
+    score.cost += std::log2(r + 0.1);
+    score.loss += r;
+  }
+  return score;
+}
+
+std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets,
+                                      std::span<const Index> slots) const {
+  std::vector<Score> out(sets.size());
+  std::exception_ptr failed;
+  std::mutex mutex;
+  run_.pool().run(static_cast<Index>(sets.size()), [&](Index i, int) {
+    try {
+      out[at(i)] = score(trace(sets[at(i)], false), slots);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = std::current_exception();
+    }
+  });
+  if (failed) std::rethrow_exception(failed);
+  return out;
+}
+
+// --- Fits ---------------------------------------------------------------------------------------
+
+// The step of Gauss and Newton in one number: ⟨theirs − here, slope⟩ / ⟨slope, slope⟩, in units of
+// `by`, each stage weighed by its rounding.
+double Evaluation::fit_step(const Trace& here, const Trace& beside, double by,
+                            std::span<const Index> slots) const {
+  double along = 0.0, square = 0.0;
+  for (const Index slot : slots) {
+    const TracedStage &a = here.at(slot), &b = beside.at(slot);
+    if (a.computed == nullptr || b.computed == nullptr || a.computed == b.computed) continue;
+    const Values& theirs = *replay_.problem().theirs.at(slot);
+    const double weight = 1.0 / (floor_[at(slot)] * static_cast<double>(theirs.size()));
+    for (Index i = 0; i < theirs.size(); ++i) {
+      const double slope = (*b.computed)[i] - (*a.computed)[i];
+      along += weight * (theirs[i] - (*a.computed)[i]) * slope;
+      square += weight * slope * slope;
+    }
+  }
+  return square > 0.0 && std::isfinite(along) ? by * along / square : 0.0;
+}
+
+// One step for one number of the set; false where nothing better is near.
+bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const {
+  const bool positive = set[which].name == "norm.eps-value";
+  const double number = *set[which].number;
+  const double by = positive ? std::max(0.03 * number, 1e-10) : 1e-4 * (1.0 + std::abs(number));
+  const Trace here = trace(set);
+  Mistakes other = set;
+  other[which].number = number + by;
+  double step = fit_step(here, trace(other), by, slots);
+  const double loss = score(here, slots).loss;
+  for (int tries = 0; tries < 4 && step != 0.0; ++tries, step /= 4.0) {
+    double next = number + step;
+    if (positive && next <= 0.0) next = number / 10.0;
+    if (positive && next < 1e-15) return false;
+    other[which].number = next;
+    if (score(trace(other), slots).loss >= loss) continue;
+    set = other;
+    return std::abs(next - number) > 1e-4 * std::abs(number);
+  }
+  return false;
+}
+
+Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots) const {
+  constexpr int kMostSteps = 12;
+  for (int step = 0; step < kMostSteps; ++step) {
+    bool moved = false;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (has_continuous_value(set[i])) moved = fit_number(set, i, slots) || moved;
+    }
+    if (!moved) break;
+  }
+  return set;
+}
+
+bool Evaluation::explains(const Mistakes& mistakes, std::span<const Index> slots,
+                          double times) const {
+  const std::vector<double> floor = floor_of(mistakes);
+  const Trace found = trace(mistakes);
+  return std::ranges::all_of(slots, [&](Index slot) {
+    return found.at(slot).computed != nullptr &&
+           found.residual(slot) <= times * times * floor[at(slot)];
+  });
+}
+
+}  // namespace prenorm

@@ -1,0 +1,61 @@
+// How well sets of mistakes explain a dump: each is replayed, several at a time on the runtime's
+// threads, and compared with what the user's code computed.
+//
+//   const Evaluation evaluation(replay, right, numbers);
+//   const std::vector<Score> scores = evaluation.scores(sets, slots);
+//   Mistakes fitted = evaluation.fitted({{.name = "norm.eps-value", .number = 1e-6}}, slots);
+#pragma once
+#include <span>
+#include <vector>
+
+#include "prenorm/study/diagnose_hypotheses.h"
+#include "prenorm/study/diagnose_replay.h"
+
+namespace prenorm {
+
+struct Score {
+  // Σ over the stages of log₂ (mean square residual in units of the rounding's, plus a tenth):
+  // halving one stage's residual is worth 1, below the rounding there is little more to win.
+  double cost = 0.0;
+  double loss = 0.0;  // Σ over the stages of the mean square residual in units of the rounding's
+};
+
+class Evaluation {
+ public:
+  // `numbers`: the type of the dump where it is narrower than float32. The replay must outlive this.
+  Evaluation(const Runtime& run, const Replay& replay, reference::GptOptions right,
+             reference::Numbers numbers);
+
+  const Replay& replay() const { return replay_; }
+  const reference::GptOptions& right() const { return right_; }
+  const Trace& base() const { return base_; }
+  // Mean squares of the rounding, by slot, of the right model.
+  const std::vector<double>& floor() const { return floor_; }
+  std::vector<double> floor_of(const Mistakes& mistakes) const;
+
+  Trace trace(const Mistakes& mistakes, bool spread = true) const;
+  Score score(const Trace& trace, std::span<const Index> slots) const;
+  Score base_score(std::span<const Index> slots) const { return score(base_, slots); }
+  std::vector<Score> scores(std::span<const Mistakes> sets, std::span<const Index> slots) const;
+
+  // The set with its continuous values (ε, the mask's number) where the residual is least.
+  Mistakes fitted(Mistakes set, std::span<const Index> slots) const;
+
+  // Whether every stage's residual is within `times` the rounding measured with these mistakes.
+  bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;
+
+ private:
+  double residual(const Trace& trace, Index slot) const;
+  double fit_step(const Trace& here, const Trace& beside, double by,
+                  std::span<const Index> slots) const;
+  bool fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const;
+
+  const Runtime& run_;
+  const Replay& replay_;
+  reference::GptOptions right_;
+  reference::Numbers numbers_;
+  Trace base_;
+  std::vector<double> floor_;
+};
+
+}  // namespace prenorm

@@ -1,0 +1,79 @@
+#include "prenorm/study/diagnose_head.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace prenorm {
+namespace {
+
+// Mean square, for each degree of freedom that is left, of what no matrix W makes of y ≈ x W.
+// Householder's QR of [x | y], by rows; x: [N, C] with N > C, y: [N, K].
+double unexplained(Values x, Values y) {
+  const Index rows = x.rows(), width = x.columns();
+  for (Index c = 0; c < width; ++c) {
+    double square = 0.0;
+    for (Index n = c; n < rows; ++n) square += x(n, c) * x(n, c);
+    const double norm = std::sqrt(square);
+    if (norm == 0.0) continue;
+    const double head = x(c, c) > 0.0 ? -norm : norm;
+    std::vector<double> v(static_cast<std::size_t>(rows - c));
+    for (Index n = c; n < rows; ++n) v[static_cast<std::size_t>(n - c)] = x(n, c);
+    v[0] -= head;
+    double v_square = 0.0;
+    for (const double e : v) v_square += e * e;
+    const auto reflect = [&](Values& m, Index from) {
+      std::vector<double> dot(static_cast<std::size_t>(m.columns() - from), 0.0);
+      for (Index n = c; n < rows; ++n) {
+        const double e = v[static_cast<std::size_t>(n - c)];
+        for (Index k = from; k < m.columns(); ++k) dot[static_cast<std::size_t>(k - from)] += e * m(n, k);
+      }
+      for (Index n = c; n < rows; ++n) {
+        const double e = 2.0 * v[static_cast<std::size_t>(n - c)] / v_square;
+        for (Index k = from; k < m.columns(); ++k) m(n, k) -= e * dot[static_cast<std::size_t>(k - from)];
+      }
+    };
+    reflect(x, c);
+    reflect(y, 0);
+  }
+  double sum = 0.0;
+  for (Index n = width; n < rows; ++n) {
+    for (Index k = 0; k < y.columns(); ++k) sum += y(n, k) * y(n, k);
+  }
+  return sum / static_cast<double>((rows - width) * y.columns());
+}
+
+Values first_of(const Values& x, Index rows, Index columns) {
+  Values out({rows, columns});
+  for (Index n = 0; n < rows; ++n) std::copy_n(x.row(n), columns, out.row(n));
+  return out;
+}
+
+}  // namespace
+
+bool head_is_another(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
+                     const Evaluation& evaluation, double times) {
+  const StageList stages(model.layers());
+  const double floor = evaluation.floor()[static_cast<std::size_t>(stages.logits())];
+  if (evaluation.base().residual(stages.logits()) <= times * times * floor) return false;
+  const Index width = model.width(), rows = input.problem.rows();
+  const bool dumped = input.problem.has(stages.final_norm());
+  if (dumped && evaluation.base().residual(stages.final_norm()) >
+                    times * times * evaluation.floor()[static_cast<std::size_t>(stages.final_norm())]) {
+    return false;
+  }
+  if (rows <= width) return dumped;
+  const Replay whole(run, model, input.problem);
+  const Trace trace = whole.run(model.options());
+  const Values& theirs = *input.problem.theirs.at(stages.logits());
+  constexpr Index kColumns = 64;
+  const Index few = std::min(rows, 2 * width + 64);
+  const double left =
+      unexplained(first_of(*trace.at(stages.final_norm()).used, few, width),
+                  first_of(theirs, few, std::min(kColumns, theirs.columns())));
+  // The rounding is measured with our head; another's goes with the size of its logits.
+  const double ours = mean_square(*evaluation.base().at(stages.logits()).computed);
+  const double scale = mean_square(theirs) / std::max(ours, 1e-300);
+  return left <= times * times * floor * std::max(1.0, scale);
+}
+
+}  // namespace prenorm

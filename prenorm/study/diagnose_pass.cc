@@ -1,0 +1,328 @@
+#include "prenorm/study/diagnose_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "prenorm/kernels/matmul.h"
+#include "prenorm/kernels/matmul_wide.h"
+
+namespace prenorm {
+namespace {
+
+using reference::LayerNormOptions;
+using reference::Numbers;
+using reference::ResidualMistake;
+
+// --- Options as numbers, to tell whether a stage is the same as before --------------------------
+
+double number_of(Numbers numbers) { return static_cast<double>(numbers); }
+
+StageKey key_of(const LayerNormOptions& o) {
+  const auto& m = o.mistakes;
+  return {o.eps,
+          static_cast<double>(m.eps_place),
+          static_cast<double>(m.ddof + 2 * m.over_time + 4 * m.no_weight + 8 * m.no_bias +
+                              16 * m.rms),
+          number_of(o.numbers)};
+}
+
+StageKey key_of(const reference::LinearOptions& o) {
+  return {static_cast<double>(o.mistakes.transposed + 2 * o.mistakes.no_bias),
+          number_of(o.numbers)};
+}
+
+StageKey key_of(const reference::AttentionOptions& o) {
+  const auto& m = o.mistakes;
+  return {static_cast<double>(m.mask),
+          m.mask_value,
+          static_cast<double>(m.mask_shift),
+          static_cast<double>(m.scale),
+          static_cast<double>(m.qkv_order.find('q') + 3 * m.qkv_order.find('k')),
+          static_cast<double>(m.split),
+          static_cast<double>(m.no_merge_transpose + 2 * m.softmax_over_queries),
+          number_of(o.numbers),
+          number_of(o.cache_numbers)};
+}
+
+StageKey key_of(const reference::ActivationOptions& o) {
+  return {static_cast<double>(o.kind), number_of(o.input_numbers), number_of(o.numbers)};
+}
+
+// --- Arithmetic ---------------------------------------------------------------------------------
+
+double narrow(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+// A row's norm as float32 code computes it: the statistics, the centred row and each product are
+// rounded. Only of a norm without a mistake in what it is taken over.
+Values norm_in_float(const Values& x, const reference::LayerNormParameters<double>& p,
+                     const LayerNormOptions& options) {
+  const bool plain = !options.mistakes.over_time &&
+                     options.mistakes.eps_place == reference::EpsilonPlace::kInsideRoot;
+  if (!plain) {
+    LayerNormOptions rounding = options;
+    if (rounding.numbers == Numbers::kExact) rounding.numbers = Numbers::kFloat32;
+    return reference::layer_norm(x, p, rounding);
+  }
+  Values y(x.shape());
+  const double width = static_cast<double>(x.columns());
+  for (Index n = 0; n < x.rows(); ++n) {
+    double mean = 0.0, variance = 0.0;
+    for (Index c = 0; c < x.columns(); ++c) mean += x(n, c) / width;
+    mean = options.mistakes.rms ? 0.0 : narrow(mean);
+    for (Index c = 0; c < x.columns(); ++c) {
+      const double centred = narrow(x(n, c) - mean);
+      variance += narrow(centred * centred) / width;
+    }
+    if (options.mistakes.ddof) variance *= width / (width - 1.0);
+    const double scale = narrow(1.0 / std::sqrt(narrow(narrow(variance) + options.eps)));
+    for (Index c = 0; c < x.columns(); ++c) {
+      double out = narrow(narrow(x(n, c) - mean) * scale);
+      if (!p.weight.absent() && !options.mistakes.no_weight) out = narrow(out * p.weight[c]);
+      if (!p.bias.absent() && !options.mistakes.no_bias) out = narrow(out + p.bias[c]);
+      y(n, c) = out;
+    }
+  }
+  return reference::rounded(std::move(y), options.numbers);
+}
+
+reference::LayerNormParameters<double> wide(const reference::LayerNormParameters<float>& p) {
+  return {reference::cast<double>(p.weight), reference::cast<double>(p.bias)};
+}
+
+}  // namespace
+
+DiagnosePass::DiagnosePass(const Runtime& run, const DiagnoseModel& model,
+                           const DiagnoseProblem& problem, const StageList& stages,
+                           const reference::GptOptions& options, const Trace* base, bool spread,
+                           Arithmetic arithmetic)
+    : run_(run),
+      model_(model),
+      problem_(problem),
+      stages_(stages),
+      options_(options),
+      base_(base),
+      spread_(spread),
+      arithmetic_(arithmetic),
+      trace_(stages.count()) {}
+
+void DiagnosePass::set_heads(const Floats& tied, const Floats& untied) {
+  tied_head_ = &tied;
+  untied_head_ = &untied;
+}
+
+DiagnosePass::Shared DiagnosePass::stage(Index slot, std::vector<Shared> inputs, StageKey key,
+                                         const Compute& compute) {
+  TracedStage& out = trace_.at(slot);
+  for (const Shared& input : inputs) out.inputs.push_back(input.get());
+  out.key = std::move(key);
+  if (base_ != nullptr) {
+    const TracedStage& before = base_->at(slot);
+    if (before.computed != nullptr && before.inputs == out.inputs && before.key == out.key) {
+      out = before;
+      return out.used;
+    }
+  }
+  out.computed = std::make_shared<const Values>(compute());
+  out.used = out.computed;
+  const auto theirs = problem_.theirs.find(slot);
+  if (theirs != problem_.theirs.end()) {
+    out.used = theirs->second;
+    out.residual = mean_square_difference(*out.used, *out.computed);
+  }
+  return out.used;
+}
+
+Values DiagnosePass::product(const Values& x, const Floats& w) const {
+  const Index rows = x.rows(), in = w.rows(), columns = w.columns();
+  Values y(reference::with_columns(x, columns));
+  if (arithmetic_ == Arithmetic::kFloat) {
+    const Floats narrow_x = reference::cast<float>(x);
+    Floats narrow_y({rows, columns});
+    kernels::matmul(run_, ConstMatrix(narrow_x.row(0), {rows, in}),
+                    kernels::Right::plain(ConstMatrix(w.row(0), {in, columns})),
+                    Matrix(narrow_y.row(0), {rows, columns}), {});
+    std::ranges::copy(narrow_y, y.begin());
+    return y;
+  }
+  constexpr Index kPiece = 16;
+  const Index pieces = (rows + kPiece - 1) / kPiece;
+  const auto piece = [&](Index i, int) {
+    const Index first = i * kPiece, count = std::min(kPiece, rows - first);
+    kernels::matmul_wide(run_.isa(), count, in, columns, x.row(first), w.row(0), y.row(first));
+  };
+  if (spread_) {
+    run_.pool().run(pieces, piece);
+  } else {
+    kernels::matmul_wide(run_.isa(), rows, in, columns, x.row(0), w.row(0), y.row(0));
+  }
+  return y;
+}
+
+DiagnosePass::Shared DiagnosePass::embed() {
+  const Index offset = options_.mistakes.position_offset;
+  const StageKey key{static_cast<double>(offset), number_of(options_.numbers)};
+  return stage(stages_.embedding(), {}, key, [&] {
+    if (problem_.tokens.empty()) return reference::rounded(problem_.embedded, options_.numbers);
+    const auto& p = model_.parameters.embedding;
+    Values x({problem_.rows(), p.wte.columns()});
+    for (Index n = 0; n < x.rows(); ++n) {
+      const float* token = p.wte.row(problem_.tokens[static_cast<std::size_t>(n)]);
+      const float* position = p.wpe.row((n % problem_.time + offset) % p.wpe.rows());
+      for (Index c = 0; c < x.columns(); ++c) {
+        x(n, c) = static_cast<double>(token[c]) + static_cast<double>(position[c]);
+      }
+    }
+    return reference::rounded(std::move(x), options_.numbers);
+  });
+}
+
+// LN(x), or LN(x + y) after a residual sum that is no stage of its own.
+DiagnosePass::Shared DiagnosePass::norm(Index slot, std::vector<Shared> inputs, bool second,
+                                        const LayerNormOptions& options, const StageKey& sum_key) {
+  StageKey key = key_of(options);
+  key.insert(key.end(), sum_key.begin(), sum_key.end());
+  key.push_back(second);
+  return stage(slot, inputs, key, [&] {
+    const std::optional<Index> layer = stages_.layer(slot);
+    const auto& block = model_.parameters.h;
+    const auto p = wide(!layer   ? model_.parameters.ln_f
+                        : second ? block[static_cast<std::size_t>(*layer)].ln_2
+                                 : block[static_cast<std::size_t>(*layer)].ln_1);
+    Values x = *inputs.front();
+    if (inputs.size() > 1) x = reference::add(x, *inputs[1]);
+    // The norm over the time needs the sequences.
+    const Values sequences = std::move(x).reshaped(
+        {problem_.batch, problem_.time, inputs.front()->columns()});
+    const Values y = arithmetic_ == Arithmetic::kFloat
+                         ? norm_in_float(sequences, p, options)
+                         : reference::layer_norm(sequences, p, options);
+    return y.reshaped({y.rows(), y.columns()});
+  });
+}
+
+DiagnosePass::Shared DiagnosePass::linear(Index slot, const Shared& x,
+                                          const reference::LinearParameters<float>& p,
+                                          const reference::LinearOptions& options) {
+  return stage(slot, {x}, key_of(options), [&] {
+    Values y = options.mistakes.transposed ? product(*x, reference::transposed(p.weight))
+                                           : product(*x, p.weight);
+    if (!p.bias.absent() && !options.mistakes.no_bias) {
+      for (Index n = 0; n < y.rows(); ++n) {
+        for (Index o = 0; o < y.columns(); ++o) y(n, o) += static_cast<double>(p.bias[o]);
+      }
+    }
+    return reference::rounded(std::move(y), options.numbers);
+  });
+}
+
+DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
+  const auto& options = options_.h[static_cast<std::size_t>(layer)].attn.core;
+  return stage(stages_.of(layer, Stage::kAttended), {qkv}, key_of(options), [&] {
+    const Values sequences =
+        qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
+    const Values out = reference::attention(sequences, options);
+    return out.reshaped({out.rows(), out.columns()});
+  });
+}
+
+DiagnosePass::Shared DiagnosePass::activate(Index layer, const Shared& x) {
+  const auto& options = options_.h[static_cast<std::size_t>(layer)].mlp.act;
+  return stage(stages_.of(layer, Stage::kAct), {x}, key_of(options),
+               [&] { return reference::activation(*x, options); });
+}
+
+DiagnosePass::Shared DiagnosePass::sum(Index slot, const Shared& x, const Shared& y, bool missing,
+                                       Numbers numbers) {
+  return stage(slot, {x, y}, {static_cast<double>(missing), number_of(numbers)}, [&] {
+    return missing ? *y : reference::rounded(reference::add(*x, *y), numbers);
+  });
+}
+
+DiagnosePass::Shared DiagnosePass::attention_branch(Index layer, const Shared& x) {
+  const auto& p = model_.parameters.h[static_cast<std::size_t>(layer)].attn;
+  const auto& options = options_.h[static_cast<std::size_t>(layer)].attn;
+  const Shared qkv = linear(stages_.of(layer, Stage::kCAttn), x, p.c_attn, options.c_attn);
+  return linear(stages_.of(layer, Stage::kAttnProj), attend(layer, qkv), p.c_proj, options.c_proj);
+}
+
+DiagnosePass::Shared DiagnosePass::feed_forward_branch(Index layer, const Shared& x) {
+  const auto& p = model_.parameters.h[static_cast<std::size_t>(layer)].mlp;
+  const auto& options = options_.h[static_cast<std::size_t>(layer)].mlp;
+  const Shared wide_x = linear(stages_.of(layer, Stage::kFc), x, p.c_fc, options.c_fc);
+  return linear(stages_.of(layer, Stage::kMlpProj), activate(layer, wide_x), p.c_proj,
+                options.c_proj);
+}
+
+DiagnosePass::Shared DiagnosePass::pre_norm_block(Index layer, const Shared& x) {
+  const auto& o = options_.h[static_cast<std::size_t>(layer)];
+  const bool swapped = o.mistakes.swapped_norm_weights;
+  const bool missing = o.mistakes.residual == ResidualMistake::kMissing;
+  const bool from_norm = o.mistakes.residual == ResidualMistake::kFromNorm;
+  const auto slot = [&](Stage s) { return stages_.of(layer, s); };
+  const Shared n_1 = norm(slot(Stage::kLn1), {x}, swapped, o.ln_1, {});
+  const Shared a = attention_branch(layer, n_1);
+  const Shared h = sum(slot(Stage::kMiddle), from_norm ? n_1 : x, a, missing, o.numbers);
+  const Shared n_2 = norm(slot(Stage::kLn2), {h}, !swapped, o.ln_2, {});
+  const Shared m = feed_forward_branch(layer, n_2);
+  return sum(slot(Stage::kBlock), from_norm ? n_2 : h, m, missing, o.numbers);
+}
+
+DiagnosePass::Shared DiagnosePass::post_norm_block(Index layer, const Shared& x) {
+  const auto& o = options_.h[static_cast<std::size_t>(layer)];
+  const bool swapped = o.mistakes.swapped_norm_weights;
+  const bool missing = o.mistakes.residual == ResidualMistake::kMissing;
+  const auto slot = [&](Stage s) { return stages_.of(layer, s); };
+  const auto summands = [&](const Shared& residual, const Shared& branch) {
+    return missing ? std::vector<Shared>{branch} : std::vector<Shared>{residual, branch};
+  };
+  // What a norm returns is what goes on: the stages of the residual stream are copies of it.
+  const auto copy = [&](Index to, const Shared& from) {
+    return stage(to, {from}, {-1.0}, [&] { return *from; });
+  };
+  const Shared a = attention_branch(layer, x);
+  const Shared h = copy(slot(Stage::kMiddle),
+                        norm(slot(Stage::kLn1), summands(x, a), swapped, o.ln_1, {1.0}));
+  const Shared m = feed_forward_branch(layer, h);
+  return copy(slot(Stage::kBlock),
+              norm(slot(Stage::kLn2), summands(h, m), !swapped, o.ln_2, {1.0}));
+}
+
+DiagnosePass::Shared DiagnosePass::block(Index layer, const Shared& x) {
+  return options_.h[static_cast<std::size_t>(layer)].norm == reference::NormPlacement::kPost
+             ? post_norm_block(layer, x)
+             : pre_norm_block(layer, x);
+}
+
+void DiagnosePass::logits(const Shared& x) {
+  const StageKey key{static_cast<double>(options_.tied), number_of(options_.numbers)};
+  stage(stages_.logits(), {x}, key, [&] {
+    const Floats& head = options_.tied ? *tied_head_ : *untied_head_;
+    return reference::rounded(product(*x, head), options_.numbers);
+  });
+}
+
+Trace DiagnosePass::run() {
+  Shared x = embed();
+  for (Index l = 0; l < stages_.layers(); ++l) x = block(l, x);
+  // The dump has the last call's result: an earlier one's is not known.
+  const Index calls = options_.mistakes.final_norm_calls;
+  if (calls > 0) {
+    StageKey key{static_cast<double>(calls)};
+    const StageKey of_norm = key_of(options_.ln_f);
+    key.insert(key.end(), of_norm.begin(), of_norm.end());
+    x = stage(stages_.final_norm(), {x}, key, [&] {
+      const auto p = wide(model_.parameters.ln_f);
+      Values y = x->reshaped({problem_.batch, problem_.time, x->columns()});
+      for (Index call = 0; call < calls; ++call) {
+        y = arithmetic_ == Arithmetic::kFloat ? norm_in_float(y, p, options_.ln_f)
+                                              : reference::layer_norm(y, p, options_.ln_f);
+      }
+      return y.reshaped({y.rows(), y.columns()});
+    });
+  }
+  if (model_.has_head && problem_.has(stages_.logits())) logits(x);
+  return std::move(trace_);
+}
+
+}  // namespace prenorm

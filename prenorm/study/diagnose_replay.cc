@@ -1,0 +1,93 @@
+#include "prenorm/study/diagnose_replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "prenorm/reference/mistake_table.h"
+#include "prenorm/study/diagnose_pass.h"
+
+namespace prenorm {
+
+using reference::Numbers;
+
+double mean_square_difference(const Values& a, const Values& b) {
+  double sum = 0.0;
+  for (Index i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  const double mean = sum / static_cast<double>(std::max<Index>(1, a.size()));
+  return std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
+}
+
+double mean_square(const Values& a) {
+  double sum = 0.0;
+  for (const double x : a) sum += x * x;
+  return sum / static_cast<double>(std::max<Index>(1, a.size()));
+}
+
+DiagnoseProblem DiagnoseProblem::cropped(Index few, Index prefix) const {
+  DiagnoseProblem out;
+  out.batch = few;
+  out.time = prefix;
+  out.logit_columns = logit_columns;
+  const auto rows_of = [&](const Values& x) {
+    Values part({few * prefix, x.columns()});
+    for (Index b = 0; b < few; ++b) {
+      std::copy_n(x.row(b * time), prefix * x.columns(), part.row(b * prefix));
+    }
+    return part;
+  };
+  for (Index b = 0; b < few && !tokens.empty(); ++b) {
+    const auto first = tokens.begin() + b * time;
+    out.tokens.insert(out.tokens.end(), first, first + prefix);
+  }
+  if (!embedded.absent()) out.embedded = rows_of(embedded);
+  for (const auto& [slot, value] : theirs) {
+    out.theirs[slot] = std::make_shared<const Values>(rows_of(*value));
+  }
+  return out;
+}
+
+Replay::Replay(const Runtime& run, const DiagnoseModel& model, DiagnoseProblem problem)
+    : run_(run), model_(model), problem_(std::move(problem)), stages_(model.layers()) {
+  for (const auto& [slot, value] : problem_.theirs) observed_.push_back(slot);
+  if (!model.has_head) return;
+  const auto columns_of = [&](const Floats& head) {
+    const auto count = static_cast<Index>(problem_.logit_columns.size());
+    Floats out({head.columns(), count});
+    for (Index i = 0; i < count; ++i) {
+      const float* row = head.row(problem_.logit_columns[static_cast<std::size_t>(i)]);
+      for (Index c = 0; c < head.columns(); ++c) out(c, i) = row[c];
+    }
+    return out;
+  };
+  tied_head_ = columns_of(model.parameters.embedding.wte);
+  if (!model.parameters.lm_head.absent()) untied_head_ = columns_of(model.parameters.lm_head);
+}
+
+Trace Replay::run(const reference::GptOptions& options, const Trace* base, bool spread,
+                  Arithmetic arithmetic) const {
+  DiagnosePass pass(run_, model_, problem_, stages_, options, base, spread, arithmetic);
+  pass.set_heads(tied_head_, untied_head_);
+  return pass.run();
+}
+
+std::vector<double> Replay::floor(const reference::GptOptions& options, Numbers numbers,
+                                  const Trace& exact) const {
+  reference::GptOptions small = options;
+  const bool narrow = numbers == Numbers::kBfloat16 || numbers == Numbers::kFloat16;
+  reference::compute_in(small, narrow ? numbers : Numbers::kFloat32);
+  const Trace rounded = run(small, nullptr, true, Arithmetic::kFloat);
+  std::vector<double> floor(static_cast<std::size_t>(stages_.count()), 0.0);
+  constexpr double kUnit = 0x1p-24;  // half a unit in the last place of float32
+  for (const Index slot : observed_) {
+    const double size = mean_square(*exact.at(slot).computed);
+    const double found =
+        mean_square_difference(*exact.at(slot).computed, *rounded.at(slot).computed);
+    const double least = std::max(size * kUnit * kUnit / 3.0, std::numeric_limits<double>::min());
+    floor[static_cast<std::size_t>(slot)] = std::max(found, least);
+  }
+  return floor;
+}
+
+}  // namespace prenorm

@@ -1,0 +1,73 @@
+// The search for the mistakes that explain what a part of a model computed: one after another while
+// each halves what is left, and where that leads nowhere, every pair.
+//
+//   DiagnoseSearch search(run, model, problem, numbers);
+//   const Explanation found = search.explain(scope);
+//
+// Where a dump has the stages, a mistake changes the residual of its own stages alone and finding
+// them one by one is exact. Where it has only the end, hypotheses are screened on few tokens first.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prenorm/study/diagnose_evaluation.h"
+
+namespace prenorm {
+
+// Stages that are explained together, and the sets of mistakes that are tried for them.
+struct DiagnoseScope {
+  std::vector<Index> slots;
+  std::vector<Mistakes> likely;  // tried first, and in pairs
+  std::vector<Mistakes> others;  // the same mistakes in one layer only
+};
+
+struct Explanation {
+  Mistakes mistakes;
+  bool explained = false;  // down to the rounding
+  double margin = 0.0;     // the runner-up's loss over the best's
+  // Other sets that explain the stages as well, within rounding.
+  std::vector<Mistakes> alternatives;
+};
+
+class DiagnoseSearch {
+ public:
+  // Called with what is going on when a search takes long.
+  using Progress = std::function<void(const std::string&)>;
+
+  DiagnoseSearch(const Runtime& run, const DiagnoseModel& model, const DiagnoseProblem& problem,
+                 reference::Numbers numbers, Progress progress);
+
+  // Of as many sequences as are searched with.
+  const Evaluation& evaluation() const { return *full_; }
+  // Whether the right model explains the stages.
+  bool clean(std::span<const Index> slots) const;
+  Explanation explain(const DiagnoseScope& scope);
+
+ private:
+  struct Candidate {
+    Mistakes mistakes;
+    Score score;
+  };
+  using Candidates = std::vector<Candidate>;
+
+  Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
+  std::vector<double> screened(const std::vector<Mistakes>& sets, std::span<const Index> slots);
+  std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
+  Candidate one_by_one(const DiagnoseScope& scope, Candidates& singles);
+  Candidate by_pairs(const DiagnoseScope& scope, const Candidates& singles);
+  bool explains(const Candidate& candidate, std::span<const Index> slots) const;
+  void prune(Candidate& found, std::span<const Index> slots) const;
+  void compare(const DiagnoseScope& scope, const Candidate& found, Explanation& out);
+  void remember(const Candidates& candidates);
+
+  const Runtime& run_;
+  Progress progress_;
+  // All rows that are searched with; one sequence; its first tokens.
+  std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_;
+  std::unique_ptr<Evaluation> full_, sequence_, prefix_;
+  Candidates seen_;  // the best of each round
+};
+
+}  // namespace prenorm
