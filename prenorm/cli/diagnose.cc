@@ -19,10 +19,9 @@ class Diagnose : public Verb {
     table.text("input", input_, "FILE", "safetensors, npz or npy with input_ids, or input");
     table.text("theirs", theirs_, "FILE",
                "what the other code computed: logits, any stages, or output of a block");
-    table
-        .choice("layout", layout_,
-                {"auto", "hf", "nanogpt", "transformerlens", "llama.cpp", "prenorm"},
-                "whose names the stages have");
+    table.choice("layout", layout_,
+                 {"auto", "hf", "nanogpt", "transformerlens", "llama.cpp", "prenorm"},
+                 "whose names the stages have");
     table.group("A block instead of a model");
     table.text("params", params_, "FILE", "parameters of a block or stack, as of `prenorm apply`");
     table.integer("heads", options_.heads, {1, 1000000}, "attention heads").shown_default("none");
@@ -94,15 +93,15 @@ class Diagnose : public Verb {
   static void print_json(const Diagnosis& found, Output& out) {
     Json mistakes = Json::array();
     for (const NamedMistake& m : found.mistakes) {
-      Json row = {{"name", m.name}, {"where", m.where}, {"value", value_of(m)},
-                  {"margin", m.margin}};
+      Json row = {
+          {"name", m.name}, {"where", m.where}, {"value", value_of(m)}, {"margin", m.margin}};
       if (!m.places.empty()) row["places"] = m.places;
       mistakes.push_back(std::move(row));
     }
-    Json json = {{"status", std::string(diagnosis_status_name(found.status))},
-                 {"mistakes", std::move(mistakes)},
-                 {"first_divergence",
-                  found.first_divergence ? Json(*found.first_divergence) : Json()}};
+    Json json = {
+        {"status", std::string(diagnosis_status_name(found.status))},
+        {"mistakes", std::move(mistakes)},
+        {"first_divergence", found.first_divergence ? Json(*found.first_divergence) : Json()}};
     if (found.status == DiagnosisStatus::kAmbiguous) json["candidates"] = found.candidates;
     out.write(dump_json(json));
   }

@@ -84,8 +84,10 @@ class Diagnoser {
  public:
   Diagnoser(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
             const std::function<void(const std::string&)>& progress)
-      : run_(run), model_(model), input_(input), search_(run, model, input.problem, input.numbers,
-                                                         progress) {}
+      : run_(run),
+        model_(model),
+        input_(input),
+        search_(run, model, input.problem, input.numbers, progress) {}
 
   Diagnosis diagnose() {
     out_.numbers = input_.numbers;
@@ -111,8 +113,7 @@ class Diagnoser {
       DivergedStage row{.name = stages.name(slot)};
       row.relative = std::sqrt(stage.residual / std::max(size, 1e-300));
       row.rounding = std::sqrt(floor / std::max(size, 1e-300));
-      row.departs = stage.computed == nullptr ||
-                    stage.residual > kCleanTimes * kCleanTimes * floor;
+      row.departs = stage.computed == nullptr || stage.residual > kCleanTimes * kCleanTimes * floor;
       out_.stages.push_back(row);
     }
   }
@@ -120,9 +121,8 @@ class Diagnoser {
   void explain(const DiagnoseScope& scope) {
     const Explanation found = search_.explain(scope);
     if (!found.explained && far_off(scope, found.mistakes)) {
-      const bool end = std::ranges::any_of(scope.slots, [&](Index slot) {
-        return slot == evaluation().replay().stages().logits();
-      });
+      const bool end = std::ranges::any_of(
+          scope.slots, [&](Index slot) { return slot == evaluation().replay().stages().logits(); });
       if (end && untied_head()) {
         places_.push_back({{.name = "weights.untied-head"}, 0.0});
         return;
@@ -131,7 +131,8 @@ class Diagnoser {
       if (found.mistakes.empty() || scope.slots.size() <= 1) return;
     }
     for (const MistakeChoice& m : found.mistakes) places_.push_back({m, found.margin});
-    for (const Mistakes& other : found.alternatives) alternatives_.push_back({found.mistakes, other});
+    for (const Mistakes& other : found.alternatives)
+      alternatives_.push_back({found.mistakes, other});
   }
 
   bool far_off(const DiagnoseScope& scope, const Mistakes& mistakes) const {
@@ -160,8 +161,8 @@ class Diagnoser {
     Mistakes settled = all_places();
     while (!rest.empty()) {
       std::vector<FoundMistake> group, others;
-      for (const FoundMistake& f : rest) (same_mistake(f.choice, rest.front().choice) ? group : others)
-          .push_back(f);
+      for (const FoundMistake& f : rest)
+        (same_mistake(f.choice, rest.front().choice) ? group : others).push_back(f);
       rest = others;
       named_.push_back(merged(group, settled, slots));
     }
@@ -212,8 +213,7 @@ class Diagnoser {
 
   void settle() {
     const auto departs = std::ranges::find_if(out_.stages, &DivergedStage::departs);
-    if (!input_.logits_only && departs != out_.stages.end() &&
-        (!named_.empty() || unexplained_)) {
+    if (!input_.logits_only && departs != out_.stages.end() && (!named_.empty() || unexplained_)) {
       out_.first_divergence = departs->name;
     }
     out_.mistakes = named_;
@@ -241,8 +241,8 @@ class Diagnoser {
     for (const NamedMistake& m : named_) certain.insert(m.name);
     for (const auto& [found, other] : alternatives_) {
       for (const MistakeChoice& m : found) {
-        const bool both = std::ranges::any_of(
-            other, [&](const MistakeChoice& o) { return o.name == m.name; });
+        const bool both =
+            std::ranges::any_of(other, [&](const MistakeChoice& o) { return o.name == m.name; });
         if (!both) certain.erase(m.name);
       }
     }

@@ -24,8 +24,8 @@ std::string_view diagnosis_status_name(DiagnosisStatus status);
 
 // A mistake as it is reported: once, wherever it is.
 struct NamedMistake {
-  std::string name;                   // of reference/mistake_table.h
-  std::string where = "everywhere";   // or the module that has it
+  std::string name;                      // of reference/mistake_table.h
+  std::string where = "everywhere";      // or the module that has it
   std::vector<std::string> places = {};  // where it is in some layers but not in all
   std::optional<double> number = {};  // ε, the mask's number, how far mask or position is shifted
   std::string text = {};              // the packing; the tensor
@@ -43,11 +43,11 @@ struct DivergedStage {
 struct Diagnosis {
   DiagnosisStatus status = DiagnosisStatus::kUnknown;
   std::vector<NamedMistake> mistakes;
-  std::vector<std::string> candidates;           // with kAmbiguous: all names in play
-  std::optional<std::string> first_divergence;   // a stage; nothing with logits alone
-  std::vector<DivergedStage> stages;             // those of the dump, in order
+  std::vector<std::string> candidates;                        // with kAmbiguous: all names in play
+  std::optional<std::string> first_divergence;                // a stage; nothing with logits alone
+  std::vector<DivergedStage> stages;                          // those of the dump, in order
   reference::Numbers numbers = reference::Numbers::kFloat32;  // of the dump
-  std::vector<std::string> notes;                // sentences
+  std::vector<std::string> notes;                             // sentences
 };
 
 // `progress` is told what is going on where the search takes long.

@@ -22,7 +22,8 @@ struct Score {
 
 class Evaluation {
  public:
-  // `numbers`: the type of the dump where it is narrower than float32. The replay must outlive this.
+  // `numbers`: the type of the dump where it is narrower than float32. The replay must outlive
+  // this.
   Evaluation(const Runtime& run, const Replay& replay, reference::GptOptions right,
              reference::Numbers numbers);
 

@@ -25,11 +25,13 @@ double unexplained(Values x, Values y) {
       std::vector<double> dot(static_cast<std::size_t>(m.columns() - from), 0.0);
       for (Index n = c; n < rows; ++n) {
         const double e = v[static_cast<std::size_t>(n - c)];
-        for (Index k = from; k < m.columns(); ++k) dot[static_cast<std::size_t>(k - from)] += e * m(n, k);
+        for (Index k = from; k < m.columns(); ++k)
+          dot[static_cast<std::size_t>(k - from)] += e * m(n, k);
       }
       for (Index n = c; n < rows; ++n) {
         const double e = 2.0 * v[static_cast<std::size_t>(n - c)] / v_square;
-        for (Index k = from; k < m.columns(); ++k) m(n, k) -= e * dot[static_cast<std::size_t>(k - from)];
+        for (Index k = from; k < m.columns(); ++k)
+          m(n, k) -= e * dot[static_cast<std::size_t>(k - from)];
       }
     };
     reflect(x, c);
@@ -57,8 +59,9 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
   if (evaluation.base().residual(stages.logits()) <= times * times * floor) return false;
   const Index width = model.width(), rows = input.problem.rows();
   const bool dumped = input.problem.has(stages.final_norm());
-  if (dumped && evaluation.base().residual(stages.final_norm()) >
-                    times * times * evaluation.floor()[static_cast<std::size_t>(stages.final_norm())]) {
+  if (dumped &&
+      evaluation.base().residual(stages.final_norm()) >
+          times * times * evaluation.floor()[static_cast<std::size_t>(stages.final_norm())]) {
     return false;
   }
   if (rows <= width) return dumped;
@@ -67,9 +70,8 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
   const Values& theirs = *input.problem.theirs.at(stages.logits());
   constexpr Index kColumns = 64;
   const Index few = std::min(rows, 2 * width + 64);
-  const double left =
-      unexplained(first_of(*trace.at(stages.final_norm()).used, few, width),
-                  first_of(theirs, few, std::min(kColumns, theirs.columns())));
+  const double left = unexplained(first_of(*trace.at(stages.final_norm()).used, few, width),
+                                  first_of(theirs, few, std::min(kColumns, theirs.columns())));
   // The rounding is measured with our head; another's goes with the size of its logits.
   const double ours = mean_square(*evaluation.base().at(stages.logits()).computed);
   const double scale = mean_square(theirs) / std::max(ours, 1e-300);

@@ -39,7 +39,8 @@ std::optional<Activation> activation_of(std::string_view mistake) {
 // A table row with each value that is tried, at one place.
 class Choices {
  public:
-  Choices(const DiagnoseModel& model, std::string where) : model_(model), where_(std::move(where)) {}
+  Choices(const DiagnoseModel& model, std::string where)
+      : model_(model), where_(std::move(where)) {}
 
   void add(const Mistake& mistake, std::span<const reference::BlockParameters<float>> blocks) {
     const std::string_view name = mistake.name;
@@ -128,7 +129,8 @@ Mistakes choices_of_block(const DiagnoseModel& model, Index layer) {
     of_ln_2.add(mistake, {});
   }
   Mistakes all = of_block.take();
-  for (Choices* more : {&of_ln_1, &of_ln_2}) std::ranges::move(more->take(), std::back_inserter(all));
+  for (Choices* more : {&of_ln_1, &of_ln_2})
+    std::ranges::move(more->take(), std::back_inserter(all));
   return all;
 }
 

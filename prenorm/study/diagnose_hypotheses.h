@@ -18,7 +18,8 @@ using Mistakes = std::vector<MistakeChoice>;
 // Mistakes that concern the whole model, or all layers at once (`where` is empty). `time` is the
 // length of a sequence, which limits position offsets.
 Mistakes choices_everywhere(const DiagnoseModel& model, Index time);
-// The same in one block, and in either norm of it: `where` is "transformer.h.2" or one of its norms.
+// The same in one block, and in either norm of it: `where` is "transformer.h.2" or one of its
+// norms.
 Mistakes choices_of_block(const DiagnoseModel& model, Index layer);
 // In the final norm and the head.
 Mistakes choices_of_end(const DiagnoseModel& model);

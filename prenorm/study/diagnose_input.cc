@@ -52,7 +52,7 @@ class Reader {
                         ": expected logits or stages of the model, found none of them");
     }
     out_.logits_only = theirs.size() == 1 && theirs.begin()->first >= output_slot();
-    out_.numbers = representable(7) ? Numbers::kBfloat16
+    out_.numbers = representable(7)    ? Numbers::kBfloat16
                    : representable(10) ? Numbers::kFloat16
                                        : Numbers::kFloat32;
     return std::move(out_);
@@ -88,8 +88,9 @@ class Reader {
     p.batch = ids->size() / p.time;
     const auto& embedding = model_.parameters.embedding;
     if (p.time > embedding.wpe.rows()) {
-      refuse_shape(input_, *ids, "at most " + std::to_string(embedding.wpe.rows()) +
-                                     " tokens, the model's context");
+      refuse_shape(
+          input_, *ids,
+          "at most " + std::to_string(embedding.wpe.rows()) + " tokens, the model's context");
     }
     p.tokens = in.ids(*ids, embedding.wte.rows());
   }
@@ -110,9 +111,9 @@ class Reader {
     std::vector<double> values = file.doubles(t);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (std::isfinite(values[i])) continue;
-      file.refuse(t, "finite numbers",
-                  (std::isnan(values[i]) ? "NaN at element " : "infinity at element ") +
-                      std::to_string(i));
+      file.refuse(
+          t, "finite numbers",
+          (std::isnan(values[i]) ? "NaN at element " : "infinity at element ") + std::to_string(i));
     }
     return values;
   }

@@ -20,8 +20,8 @@ struct DiagnoseInput {
 };
 
 // `input` holds input_ids (integers [B, T] or [T]) or input ([B, T, C] or [T, C]); `theirs` any
-// stages, and output where the model is a block. Throws FormatError naming the tensor: unknown (with
-// the nearest name that is known), of another shape or type, not finite, there twice; and for
+// stages, and output where the model is a block. Throws FormatError naming the tensor: unknown
+// (with the nearest name that is known), of another shape or type, not finite, there twice; and for
 // nothing to compare.
 DiagnoseInput read_diagnose_input(const DiagnoseModel& model, const TensorFile& input,
                                   const TensorFile& theirs, NameLayout layout = NameLayout::kAuto);

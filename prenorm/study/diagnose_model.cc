@@ -42,9 +42,7 @@ Index DiagnoseModel::inner() const {
   return parameters.h.empty() ? 0 : parameters.h.front().mlp.c_fc.weight.columns();
 }
 
-Index DiagnoseModel::vocabulary() const {
-  return has_head ? parameters.embedding.wte.rows() : 0;
-}
+Index DiagnoseModel::vocabulary() const { return has_head ? parameters.embedding.wte.rows() : 0; }
 
 reference::GptOptions DiagnoseModel::options() const {
   reference::GptOptions options = reference::gpt_options(settings);
@@ -67,7 +65,11 @@ DiagnoseModel read_diagnose_model(const std::filesystem::path& path, const Sourc
   model.settings.activation = textbook_activation(config.activation);
   model.settings.eps = config.layer_norm_epsilon;
   model.settings.tied = config.tie_word_embeddings;
-  for (Index l = 0; l < config.n_layer; ++l) model.scales.emplace_back(config.attention_scale(l));
+  for (Index l = 0; l < config.n_layer; ++l) {
+    // A plain 1/√D stays unsaid, so that a mistake may stand in its place.
+    const bool plain = config.scale_attn_weights && !config.scale_attn_by_inverse_layer_idx;
+    model.scales.push_back(plain ? std::nullopt : std::optional(config.attention_scale(l)));
+  }
   model.parameters.h.resize(static_cast<std::size_t>(config.n_layer));
   reference::for_each_parameter(model.parameters, [&](const std::string& name, Floats& tensor) {
     const Parameter* p = gpt->parameters().find(name);
@@ -84,8 +86,8 @@ DiagnoseModel diagnose_block_model(const TensorFile& file, const ApplyOptions& o
     throw ConfigError("--heads: expected the number of heads of the block, found none");
   }
   if (width % options.heads != 0) {
-    throw ConfigError("--heads: expected a number that divides the width " +
-                      std::to_string(width) + ", found " + std::to_string(options.heads));
+    throw ConfigError("--heads: expected a number that divides the width " + std::to_string(width) +
+                      ", found " + std::to_string(options.heads));
   }
   bool stack = false;
   for (const Tensor& t : file.tensors()) {

@@ -20,11 +20,10 @@ double number_of(Numbers numbers) { return static_cast<double>(numbers); }
 
 StageKey key_of(const LayerNormOptions& o) {
   const auto& m = o.mistakes;
-  return {o.eps,
-          static_cast<double>(m.eps_place),
-          static_cast<double>(m.ddof + 2 * m.over_time + 4 * m.no_weight + 8 * m.no_bias +
-                              16 * m.rms),
-          number_of(o.numbers)};
+  return {
+      o.eps, static_cast<double>(m.eps_place),
+      static_cast<double>(m.ddof + 2 * m.over_time + 4 * m.no_weight + 8 * m.no_bias + 16 * m.rms),
+      number_of(o.numbers)};
 }
 
 StageKey key_of(const reference::LinearOptions& o) {
@@ -192,8 +191,8 @@ DiagnosePass::Shared DiagnosePass::norm(Index slot, std::vector<Shared> inputs, 
     Values x = *inputs.front();
     if (inputs.size() > 1) x = reference::add(x, *inputs[1]);
     // The norm over the time needs the sequences.
-    const Values sequences = std::move(x).reshaped(
-        {problem_.batch, problem_.time, inputs.front()->columns()});
+    const Values sequences =
+        std::move(x).reshaped({problem_.batch, problem_.time, inputs.front()->columns()});
     const Values y = arithmetic_ == Arithmetic::kFloat
                          ? norm_in_float(sequences, p, options)
                          : reference::layer_norm(sequences, p, options);
@@ -219,8 +218,7 @@ DiagnosePass::Shared DiagnosePass::linear(Index slot, const Shared& x,
 DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
   const auto& options = options_.h[static_cast<std::size_t>(layer)].attn.core;
   return stage(stages_.of(layer, Stage::kAttended), {qkv}, key_of(options), [&] {
-    const Values sequences =
-        qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
+    const Values sequences = qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
     const Values out = reference::attention(sequences, options);
     return out.reshaped({out.rows(), out.columns()});
   });
@@ -234,9 +232,8 @@ DiagnosePass::Shared DiagnosePass::activate(Index layer, const Shared& x) {
 
 DiagnosePass::Shared DiagnosePass::sum(Index slot, const Shared& x, const Shared& y, bool missing,
                                        Numbers numbers) {
-  return stage(slot, {x, y}, {static_cast<double>(missing), number_of(numbers)}, [&] {
-    return missing ? *y : reference::rounded(reference::add(*x, *y), numbers);
-  });
+  return stage(slot, {x, y}, {static_cast<double>(missing), number_of(numbers)},
+               [&] { return missing ? *y : reference::rounded(reference::add(*x, *y), numbers); });
 }
 
 DiagnosePass::Shared DiagnosePass::attention_branch(Index layer, const Shared& x) {
@@ -281,8 +278,8 @@ DiagnosePass::Shared DiagnosePass::post_norm_block(Index layer, const Shared& x)
     return stage(to, {from}, {-1.0}, [&] { return *from; });
   };
   const Shared a = attention_branch(layer, x);
-  const Shared h = copy(slot(Stage::kMiddle),
-                        norm(slot(Stage::kLn1), summands(x, a), swapped, o.ln_1, {1.0}));
+  const Shared h =
+      copy(slot(Stage::kMiddle), norm(slot(Stage::kLn1), summands(x, a), swapped, o.ln_1, {1.0}));
   const Shared m = feed_forward_branch(layer, h);
   return copy(slot(Stage::kBlock),
               norm(slot(Stage::kLn2), summands(h, m), !swapped, o.ln_2, {1.0}));

@@ -32,7 +32,8 @@ class DiagnosePass {
                 const reference::LinearOptions& options);
   Shared attend(Index layer, const Shared& qkv);
   Shared activate(Index layer, const Shared& x);
-  Shared sum(Index slot, const Shared& x, const Shared& y, bool missing, reference::Numbers numbers);
+  Shared sum(Index slot, const Shared& x, const Shared& y, bool missing,
+             reference::Numbers numbers);
   Shared attention_branch(Index layer, const Shared& x);
   Shared feed_forward_branch(Index layer, const Shared& x);
   void logits(const Shared& x);

@@ -81,6 +81,7 @@ std::vector<double> Replay::floor(const reference::GptOptions& options, Numbers 
   std::vector<double> floor(static_cast<std::size_t>(stages_.count()), 0.0);
   constexpr double kUnit = 0x1p-24;  // half a unit in the last place of float32
   for (const Index slot : observed_) {
+    if (exact.at(slot).computed == nullptr) continue;  // a module that is never called
     const double size = mean_square(*exact.at(slot).computed);
     const double found =
         mean_square_difference(*exact.at(slot).computed, *rounded.at(slot).computed);

@@ -22,8 +22,8 @@ namespace prenorm {
 // What the user gave: what went in, and what their code computed.
 struct DiagnoseProblem {
   Index batch = 1, time = 0;
-  std::vector<TokenId> tokens;  // [B, T]; empty where `embedded` is given
-  Values embedded;              // [B·T, C], the sum of the embeddings
+  std::vector<TokenId> tokens;                            // [B, T]; empty where `embedded` is given
+  Values embedded;                                        // [B·T, C], the sum of the embeddings
   std::map<Index, std::shared_ptr<const Values>> theirs;  // by slot, [B·T, ..]
   // The logits are compared in these columns of the vocabulary.
   std::vector<Index> logit_columns;
@@ -40,7 +40,7 @@ struct TracedStage {
   std::shared_ptr<const Values> computed;  // by the replay
   std::shared_ptr<const Values> used;      // theirs where there is one: what comes next reads this
   std::vector<const Values*> inputs;
-  StageKey key;            // the options that it was computed with
+  StageKey key;           // the options that it was computed with
   double residual = 0.0;  // mean square of theirs − computed; infinite where that is not finite
 };
 

@@ -10,25 +10,24 @@
 namespace prenorm {
 namespace {
 
-constexpr double kCleanTimes = 2.5;   // a clean stage's residual is within so many roundings
-constexpr double kWorthwhile = 0.9;   // of cost: about half of one stage's residual
+constexpr double kCleanTimes = 2.5;  // a clean stage's residual is within so many roundings
+constexpr double kWorthwhile = 0.9;  // of cost: about half of one stage's residual
 constexpr std::size_t kMostMistakes = 6;
 constexpr Index kMostRows = 256, kPrefix = 16;
 constexpr std::size_t kRefined = 12;
 
 // Whether an output may depend on later tokens: these need whole sequences.
 bool looks_ahead(const Mistakes& mistakes) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "norm.axis",
-      "attention.no-mask",
-      "attention.mask-zero",
-      "attention.mask-finite",
-      "attention.mask-shifted",
-      "attention.mask-inverted",
-      "attention.softmax-axis",
-      "attention.no-split-transpose",
-      "attention.no-merge-transpose",
-      "attention.mask"};
+  static constexpr std::array<std::string_view, 10> kNames = {"norm.axis",
+                                                              "attention.no-mask",
+                                                              "attention.mask-zero",
+                                                              "attention.mask-finite",
+                                                              "attention.mask-shifted",
+                                                              "attention.mask-inverted",
+                                                              "attention.softmax-axis",
+                                                              "attention.no-split-transpose",
+                                                              "attention.no-merge-transpose",
+                                                              "attention.mask"};
   return std::ranges::any_of(mistakes, [](const MistakeChoice& m) {
     return std::ranges::find(kNames, m.name) != kNames.end();
   });
@@ -36,6 +35,17 @@ bool looks_ahead(const Mistakes& mistakes) {
 
 bool any_continuous(const Mistakes& mistakes) {
   return std::ranges::any_of(mistakes, has_continuous_value);
+}
+
+// Where the mask's number is zero, it has a name of its own.
+Mistakes with_zero_mask_named(Mistakes mistakes) {
+  constexpr double kZero = 0.02;
+  for (MistakeChoice& m : mistakes) {
+    if (m.name != "attention.mask-finite" || std::abs(*m.number) > kZero) continue;
+    m.name = "attention.mask-zero";
+    m.number.reset();
+  }
+  return mistakes;
 }
 
 std::set<std::string> names_of(const Mistakes& mistakes) {
@@ -123,7 +133,7 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   std::size_t fitted = 0;
   for (std::size_t i = 0; i < out.size() && fitted < 6; ++i) {
     if (!any_continuous(out[i].mistakes)) continue;
-    out[i].mistakes = full_->fitted(out[i].mistakes, slots);
+    out[i].mistakes = with_zero_mask_named(full_->fitted(out[i].mistakes, slots));
     out[i].score = full_->score(full_->trace(out[i].mistakes), slots);
     ++fitted;
   }
@@ -147,7 +157,7 @@ std::vector<Mistakes> DiagnoseSearch::extended(const Mistakes& start,
     const auto alone = with_mistakes(full_->right(), more);
     const auto both = fingerprint(with_mistakes(options, more));
     if (both != fingerprint(with_mistakes(alone, start)) || both == before ||
-        both == fingerprint(alone)) {
+        (!start.empty() && both == fingerprint(alone))) {
       continue;
     }
     out.push_back(start);
@@ -176,8 +186,8 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
     if (!enough && !scope.others.empty()) {
       Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
       // The same mistake in all layers is the simpler explanation.
-      if (next.empty() || (!local.empty() && local.front().score.cost + kWorthwhile <
-                                                 next.front().score.cost)) {
+      if (next.empty() ||
+          (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost)) {
         next.insert(next.begin(), local.begin(), local.end());
       } else {
         next.insert(next.end(), local.begin(), local.end());
@@ -212,14 +222,13 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
     const std::vector<Mistakes> more = extended(scope.likely[i], later);
     pairs.insert(pairs.end(), more.begin(), more.end());
   }
-  if (progress_) progress_("no single mistake explains it: trying " +
-                           std::to_string(pairs.size()) + " pairs");
+  if (progress_)
+    progress_("no single mistake explains it: trying " + std::to_string(pairs.size()) + " pairs");
   if (take(ranked(pairs, scope.slots))) return best;
   return best;
 }
 
-void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found,
-                             Explanation& out) {
+void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found, Explanation& out) {
   constexpr double kSame = 1.25;
   const auto own = names_of(found.mistakes);
   double runner_up = full_->base_score(scope.slots).loss;

@@ -136,7 +136,7 @@ std::optional<Index> match(std::string_view pattern, std::string_view name) {
       name.substr(before.size(), name.size() - before.size() - after.size());
   Index layer = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), layer);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  const bool whole = error == std::errc() && layer >= 0 && end == digits.data() + digits.size();
   return whole && std::to_string(layer) == digits ? std::optional(layer) : std::nullopt;
 }
 
@@ -164,8 +164,8 @@ bool serves(NameLayout alias, NameLayout asked) {
   return alias == kHf && (asked == kNano || asked == kOwn);
 }
 
-constexpr std::string_view kLayoutNames[] = {"auto",           "hf",        "nanogpt",
-                                             "transformerlens", "llama.cpp", "prenorm"};
+constexpr std::string_view kLayoutNames[] = {"auto",      "hf",     "nanogpt", "transformerlens",
+                                             "llama.cpp", "prenorm"};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ std::string_view name_layout_name(NameLayout layout);
 // What a tensor of a dump is.
 struct DumpedStage {
   Index slot = -1;
-  int part = -1;  // 0, 1, 2: the q, k or v third of c_attn
+  int part = -1;         // 0, 1, 2: the q, k or v third of c_attn
   bool ignored = false;  // known, but nothing that is compared
 };
 

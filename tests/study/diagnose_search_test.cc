@@ -1,0 +1,54 @@
+#include "prenorm/study/diagnose_search.h"
+
+#include "tests/study/diagnose_testing.h"
+
+namespace prenorm {
+namespace {
+
+DiagnoseScope whole(const DiagnoseModel& model, const DiagnoseInput& input) {
+  DiagnoseScope scope;
+  for (const auto& [slot, values] : input.problem.theirs) scope.slots.push_back(slot);
+  for (const MistakeChoice& m : choices_everywhere(model, input.problem.time)) {
+    scope.likely.push_back({m});
+  }
+  return scope;
+}
+
+TEST(DiagnoseSearch, a_clean_run_is_clean_and_another_is_not) {
+  const DiagnoseModel model = small_diagnose_model();
+  const Runtime run;
+  for (const bool made : {false, true}) {
+    const Mistakes mistakes = made ? Mistakes{{.name = "norm.ddof"}} : Mistakes{};
+    const DiagnoseInput input = dump_of(model, small_tokens(), mistakes, Dumped::kStages);
+    const DiagnoseSearch search(run, model, input.problem, input.numbers, {});
+    EXPECT_EQ(search.clean(whole(model, input).slots), !made);
+  }
+}
+
+TEST(DiagnoseSearch, mistakes_that_hide_each_other_are_found_as_a_pair) {
+  const DiagnoseModel model = small_diagnose_model();
+  const Runtime run;
+  const Mistakes made{{.name = "attention.head-axes"}, {.name = "structure.residual-from-norm"}};
+  const DiagnoseInput input = dump_of(model, small_tokens(), made, Dumped::kLogits);
+  DiagnoseSearch search(run, model, input.problem, input.numbers, {});
+  const Explanation found = search.explain(whole(model, input));
+  EXPECT_TRUE(found.explained);
+  ASSERT_EQ(found.mistakes.size(), 2u);
+  EXPECT_GT(found.margin, 100.0);
+  EXPECT_TRUE(found.alternatives.empty());
+}
+
+TEST(DiagnoseSearch, what_nothing_explains_is_said_to_be_so) {
+  const DiagnoseModel model = small_diagnose_model();
+  const DiagnoseModel other = small_diagnose_model({.seed = 5});
+  const Runtime run;
+  const DiagnoseInput input = dump_of(other, small_tokens(), {}, Dumped::kLogits);
+  bool told = false;
+  DiagnoseSearch search(run, model, input.problem, input.numbers,
+                        [&](const std::string&) { told = true; });
+  EXPECT_FALSE(search.explain(whole(model, input)).explained);
+  EXPECT_TRUE(told);
+}
+
+}  // namespace
+}  // namespace prenorm
