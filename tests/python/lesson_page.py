@@ -102,7 +102,8 @@ def mistake_notes():
     """mistakeNotes of page/mistake_notes.js: name → (settings, the choice its switch begins with)."""
     text = (PAGE.parent / "page" / "mistake_notes.js").read_text(encoding="utf-8")
     found = {}
-    for name, rest in re.findall(r'^  "([a-z]+\.[a-z0-9-]+)": \{(.*)\},$', text, re.MULTILINE):
+    for name, rest in re.findall(r'^  "([a-z]+\.[a-z0-9-]+)": \{(.*?)\},$', text,
+                                 re.MULTILINE | re.DOTALL):
         settings, choice = {}, {"name": name}
         if 'activation: "gelu"' in rest:
             settings["activation"] = "gelu"

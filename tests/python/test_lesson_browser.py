@@ -289,6 +289,13 @@ def test_a_mistakes_number_and_place_can_be_chosen(page, native):
     page.value("const s = document.querySelector('[data-mistake=\"norm.ddof\"] [data-key=where]');"
                "s.value = 'transformer.ln_f'; s.dispatchEvent(new Event('change', {bubbles: true}))")
     assert page.value("document.querySelector('#mistakes').dataset.first") == "transformer.ln_f"
+    # A switch takes the place of the one before, unless several are wanted.
+    on = "[...document.querySelectorAll('#mistakes-families :checked')].map((e) => e.value)"
+    assert page.value(on) == ["norm.ddof"]
+    page.click("#mistakes-several")
+    page.click("#mistakes label:has(input[value='position.offset'])")
+    assert page.value(on) == ["norm.ddof", "position.offset"]
+    assert page.value("document.querySelector('#mistakes').dataset.first") == "transformer.drop"
 
 
 def test_recall_takes_a_prediction_before_it_reveals_and_counts(page):

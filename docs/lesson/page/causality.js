@@ -50,6 +50,26 @@ function movedTable(text, before, after) {
   return [head, element("tbody", {}, rows.reverse())];
 }
 
+// first: the first token that is changed, or -1; moved: how far each token's logits moved.
+function causalityInWords(first, moved) {
+  if (first < 0) {
+    return ["Nothing is changed yet. Predict first: if you change one letter, which columns will move?"];
+  }
+  if (first === 0) {
+    return ["The first token is changed, and every token sees it: all may move. Change a later one."];
+  }
+  const early = moved.slice(0, first), count = early.filter((distance) => distance > 0).length;
+  const tokens = (n) => `${n} token${n === 1 ? "" : "s"}`;
+  if (count > 0) {
+    return [`The first change is at token ${first}, and ${tokens(count)} before it moved, by up to `,
+      number(Math.max(...early), 3), ": the future leaks into the past."];
+  }
+  return [`The first change is at token ${first}. The ${tokens(first)} before it moved by exactly 0, in every stage. `,
+    causalityState.mask === "right"
+      ? "That is causality, and it is why keys and values can be cached while a text is written."
+      : "With this mask, too. Change an earlier or a later letter to see whether it holds."];
+}
+
 function updateCausality() {
   const text = changedText();
   const mistakes = masks.find(([key]) => key === causalityState.mask)[2];
@@ -60,19 +80,13 @@ function updateCausality() {
   const time = text.length;
   replace("causality-heads", [0, 1].map((head) => grid(
     { rows: time, columns: time, values: p.values.slice(head * time * time, (head + 1) * time * time) },
-    { label: `Attention of head ${head}`, rowNames: [...text], columnName: "sees token", scale: 1, hint: `head ${head}` })));
+    {
+      label: `Attention of head ${head}`, rowNames: [...text], columnName: "sees token", scale: 1,
+      hint: `head ${head}`,
+    })));
   const first = [...text].findIndex((letter, t) => letter !== causalityText[t]);
   const moved = movedByToken(before.logits, after.logits);
-  const early = moved.slice(0, Math.max(first, 0)).filter((distance) => distance > 0).length;
-  replace("causality-say", first < 0
-    ? "Nothing is changed yet. Predict first: if you change one letter, which columns will move?"
-    : early === 0
-      ? [`The first change is at token ${first}. The ${first} token${first === 1 ? "" : "s"} before it: moved by exactly 0, ` +
-         "in every stage. ", causalityState.mask === "right"
-        ? "That is causality, and it is why keys and values can be cached while a text is written."
-        : "With this mask, too. Change an earlier or a later letter to see whether it holds."]
-      : [`The first change is at token ${first}, and ${early} token${early === 1 ? "" : "s"} before it moved, by up to `,
-         number(Math.max(...moved.slice(0, first)), 3), ": the future leaks into the past."]);
+  replace("causality-say", causalityInWords(first, moved));
 }
 
 sections.push(() => {

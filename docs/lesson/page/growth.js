@@ -42,7 +42,8 @@ function growthChart(curves, depth, gain) {
   for (let l = 0; l <= depth; l += every) {
     picture.append(svg("text", { x: x(l), y: height - bottom + 20, "text-anchor": "middle" }, String(l)));
   }
-  picture.append(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "layers"));
+  picture.append(svg("text",
+    { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "layers"));
   const points = (sizes) => sizes.map((s, l) => `${x(l).toFixed(1)},${y(s).toFixed(1)}`).join(" ");
   for (const [key] of growthKinds) {
     picture.append(svg("polyline", { points: points(curves[key].values), class: `curve ${key}` }));
@@ -92,8 +93,9 @@ function updateGrowth() {
   replace("growth-chart", growthChart(curves, depth, gain));
   replace("growth-table", growthTable(curves, depth, gain));
   const end = (key) => number(curves[key].values[depth], 3);
-  replace("growth-say", `After ${depth} layer${depth === 1 ? "" : "s"} of gain ${gain}: without a norm the size is `,
-    end("plain"), ", in the pre-norm stream ", end("pre"), " (√(1 + g² l) says ",
+  replace("growth-say",
+    `After ${depth} layer${depth === 1 ? "" : "s"} of gain ${gain}: without a norm the size is `, end("plain"),
+    ", in the pre-norm stream ", end("pre"), " (√(1 + g² l) says ",
     number(Math.sqrt(1 + gain * gain * depth), 3), "). Yet each pre-norm branch has read rows of size ",
     number(curves["pre.branch"].values[depth - 1], 3),
     ". As the stream grows, one more branch of the same size changes it less and less.");

@@ -19,17 +19,19 @@ function updateIdentity() {
   replace("identity-value", String(strength));
   const pre = textbook.model(identityText, { strength });
   const post = textbook.model(identityText, { strength, settings: { post: true } });
-  const shown = [pre, post].flatMap((run) => [...run["transformer.drop"].values, ...run["transformer.h.1"].values]);
+  const shown = [pre, post].flatMap((run) =>
+    [...run["transformer.drop"].values, ...run["transformer.h.1"].values]);
   const scale = Math.max(...shown.map(Math.abs));
   replace("identity-both", identityPanel("Pre-norm", "pre", pre, scale),
     identityPanel("Post-norm", "post", post, scale));
-  const moved = largestDifference(pre["transformer.drop"], pre["transformer.h.1"]);
+  const [moved, other] = [pre, post].map((run) =>
+    largestDifference(run["transformer.drop"], run["transformer.h.1"]));
   replace("identity-say", strength > 0
     ? "Both change their input. Predict: what is left of the difference at s = 0, on each side?"
     : moved === 0
-      ? ["At s = 0 the pre-norm stack returns its input, equal to the last bit. The post-norm stack returns " +
-         "two norms a block, off by ", number(largestDifference(post["transformer.drop"], post["transformer.h.1"])),
-        ". It is one reason why deep pre-norm stacks are easier to train: each block is a step away from the identity."]
+      ? ["At s = 0 the pre-norm stack returns its input, equal to the last bit. The post-norm stack returns x " +
+         "after four norms, off by ", number(other), ". This is one reason why deep pre-norm stacks are easier " +
+         "to train: each block is a step away from the identity."]
       : "The pre-norm stack should be the identity here and is not.");
 }
 

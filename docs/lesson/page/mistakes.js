@@ -93,7 +93,8 @@ function mistakeCard(choice) {
     note?.because ? element("p", { class: "small soft" }, note.because) : null,
     note ? element("div", { class: "code-pair" },
       element("pre", { class: "right" }, element("b", {}, "right"), mistakenLine(note.right, choice)),
-      element("pre", { class: "wrong" }, element("b", {}, "mistaken"), mistakenLine(note.wrong, choice))) : null,
+      element("pre", { class: "wrong" }, element("b", {}, "mistaken"),
+        mistakenLine(note.wrong, choice))) : null,
     mistakeControls(choice));
 }
 
@@ -160,7 +161,8 @@ function updateMistakes() {
       stageChip(compared.find((entry) => entry.stage === stage), first))))));
   replace("mistakes-summary", mistakesInWords(first, compared[compared.length - 1]));
   replace("mistakes-detail", [...broken.values()].map(mistakeCard), 
-    broken.size === 0 ? [] : factsOf(right, wrong), first === "" ? [] : firstStageDetail(right, wrong, first));
+    broken.size === 0 ? [] : factsOf(right, wrong),
+    first === "" ? [] : firstStageDetail(right, wrong, first));
 }
 
 function showSwitches() {
@@ -178,8 +180,10 @@ function onlyMistake(name) {
 sections.push(() => {
   const toggled = (event) => {
     const { value, checked } = event.target;
+    if (checked && !find("mistakes-several").checked) broken.clear();
     if (checked) broken.set(value, firstChoice(value));
     else broken.delete(value);
+    showSwitches();
     updateMistakes.now();
   };
   replace("mistakes-families", mistakeFamilies.map(([key, title]) => element("fieldset", { class: "family" },

@@ -117,7 +117,8 @@ function roundTicks(low, high) {
 function normLines(stages) {
   const drawable = (x) => x === 0 || (Math.abs(x) < 1e300 && Math.abs(x) > 1e-290);
   if (!stages.every(([, values]) => values.every(drawable))) {
-    return element("p", { class: "soft" }, "These numbers come to the end of double precision: no line is drawn for them.");
+    return element("p", { class: "soft" },
+      "These numbers come to the end of double precision: no line is drawn for them.");
   }
   const width = narrow() ? 340 : 640, left = narrow() ? 44 : 74, step = 54;
   const scales = lineScales(stages.map(([, values]) => values), left + 14, width - 22);
@@ -132,7 +133,9 @@ function normLines(stages) {
     const { shared, low, high, at } = scales[i];
     picture.append(svg("line", { x1: left, x2: width - 8, y1: y(i), y2: y(i), class: "axis" }));
     for (const tick of roundTicks(low, high)) {
-      picture.append(svg("line", { x1: at(tick), x2: at(tick), y1: y(i) - 5, y2: y(i) + 5, class: tick === 0 ? "zero" : "tick" }));
+      picture.append(svg("line", {
+        x1: at(tick), x2: at(tick), y1: y(i) - 5, y2: y(i) + 5, class: tick === 0 ? "zero" : "tick",
+      }));
       if (!shared || i === stages.length - 1) {
         texts.push(svg("text", { x: at(tick), y: y(i) + 20, "text-anchor": "middle" }, readable(tick, 6)));
       }
@@ -155,13 +158,15 @@ function normSentence({ x, gamma, beta, eps }, steps) {
     const variance = steps.variance.values[0];
     const share = variance / (variance + eps);
     return ["This is layer norm as PyTorch and prenorm compute it. The variance of x̂ is σ²/(σ² + ε) = ",
-      number(share, 8), share < 0.9 ? ": here ε holds the row down, so that it is not blown up." : ", a little under 1."];
+      number(share, 8),
+      share < 0.9 ? ": here ε holds the row down, so that it is not blown up." : ", a little under 1."];
   }
   const right = rowOf(textbook.layerNorm(x, gamma, beta, 1e-5).y, 0);
   const moved = Math.max(...rowOf(steps.y, 0).map((v, i) => Math.abs(v - right[i])));
   const why = [];
   if (normState.ddof === "C-1") {
-    why.push("Dividing by C − 1 shrinks every output by √((C − 1)/C): 13 % at C = 4, 0.07 % at C = 768.");
+    why.push("Dividing by C − 1 makes x̂ smaller, by the factor √((C − 1)/C): " +
+      "13 % smaller at C = 4, 0.07 % at C = 768.");
   }
   if (normState.axis === "time") {
     why.push("Over the tokens, what one token becomes depends on the others, the later ones too.");

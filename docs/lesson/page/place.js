@@ -20,7 +20,8 @@ function trackOf(step, last) {
   }
   if (step.track === "branch") track.append(line(side, 0, side, "100%", "branch"));
   if (step.track === "join") {
-    track.append(svg("path", { d: `M${side} 0 C${side} 16 ${side - 16} ${knot} ${stream} ${knot}`, class: "branch" }));
+    const back = `M${side} 0 C${side} 16 ${side - 16} ${knot} ${stream} ${knot}`;
+    track.append(svg("path", { d: back, class: "branch" }));
   }
   const box = step.kind === "stream"
     ? svg("circle", { cx: at, cy: knot, r: 11, class: "knot stream" })
@@ -37,7 +38,8 @@ function flowItem(step, tensor, letters, last) {
   return element("li", { "data-stage": step.stage, "data-variable": step.variable },
     trackOf(step, last),
     element("div", { class: "flow-text" },
-      element("h3", {}, step.name, element("span", { class: "shape" }, shape, heads ? "" : ` = ${shapeText(tensor)}`),
+      element("h3", {}, step.name,
+        element("span", { class: "shape" }, shape, heads ? "" : ` = ${shapeText(tensor)}`),
         heads ? null
           : element("span", { class: "shape" }, "size ", number(rootMeanSquare(tensor.values), 3))),
       element("p", { class: "what small soft" }, step.what),

@@ -14,7 +14,8 @@ const attentionSteps = (input) => [
   {
     stage: "attn.probabilities", name: "Attention", kind: "attention", variable: "o",
     shape: "[H, T, T] → [T, C]",
-    what: "Each token mixes the values of itself and the tokens before it. Shown: who looks at whom, a head below the other.",
+    what: "Each token mixes the values of itself and the tokens before it. Shown: who looks at whom, " +
+      "a head below the other.",
     cpp: "o = attention(qkv, {.heads = 2});",
     torch: "o = F.scaled_dot_product_attention(*heads(qkv), is_causal=True)",
   },

@@ -29,7 +29,8 @@ const questions = [
     measure() {
       const y = plainNorm([[5, 5, 5, 5]]).y.values[0];
       const right = Number.isNaN(y) ? 3 : nearest(y, [5, 1, 0]);
-      return { right, say: ["x − μ is 0, and ε keeps the root above 0: computed, each is ", number(y), ". With β it is β."] };
+      return { right, say: ["x − μ is 0, and ε keeps the root above 0: computed, each is ", number(y),
+        ". With β it is β."] };
     },
   },
   {
@@ -55,7 +56,8 @@ const questions = [
     ask: "Layers of gain 4 and no norm. The input has size 1. What size has the stream after three layers?",
     measure() {
       const sizes = textbook.growth(3, 4).plain.values;
-      return { answer: sizes[3], say: ["Sizes multiply: ", sizes.flatMap((s, i) => [i > 0 ? ", " : "", number(s)]), "."] };
+      const list = sizes.flatMap((size, i) => [i > 0 ? ", " : "", number(size)]);
+      return { answer: sizes[3], say: ["Sizes multiply: ", list, "."] };
     },
   },
   {
@@ -63,8 +65,9 @@ const questions = [
     choices: ["1: the norms reset it", "4", "15", "32,768"],
     measure() {
       const size = textbook.growth(15, 1).pre.values[15];
-      return { right: nearest(size, [1, 4, 15, 32768]), say: ["Fifteen branches of size 1, pointing anywhere, add up to about √(1 + 15) = 4. Computed: ",
-        number(size, 3), ". Nothing resets the stream."] };
+      return { right: nearest(size, [1, 4, 15, 32768]),
+        say: ["The input and fifteen branches of size 1, pointing anywhere, add up to about √(1 + 15) = 4. " +
+          "Computed: ", number(size, 3), ". Nothing resets the stream."] };
     },
   },
   {
@@ -72,7 +75,8 @@ const questions = [
     choices: ["1", "4", "16"],
     measure() {
       const size = textbook.growth(16, 1)["pre.branch"].values[15];
-      return { right: nearest(size, [1, 4, 16]), say: ["It reads LN(x): size ", number(size, 4), ". This is what a pre-norm block normalises, and all that it does."] };
+      return { right: nearest(size, [1, 4, 16]), say: ["It reads LN(x): size ", number(size, 4),
+        ". This is what a pre-norm block normalises, and all that it does."] };
     },
   },
   {
@@ -89,10 +93,11 @@ const questions = [
     ask: "A mask sets blocked scores to 0 before the softmax. How much attention do blocked tokens get?",
     choices: ["None: 0 is nothing", "Some: e⁰ is 1", "All of it"],
     measure() {
-      const p = textbook.model("the cat s", { mistakes: [{ name: "attention.mask-zero" }] })["transformer.h.0.attn.probabilities"];
-      const future = rowOf(p, 0).slice(1).reduce((sum, x) => sum + x, 0);
+      const run = textbook.model("the cat s", { mistakes: [{ name: "attention.mask-zero" }] });
+      const future = rowOf(run["transformer.h.0.attn.probabilities"], 0).slice(1).reduce((sum, x) => sum + x, 0);
       return { right: future === 0 ? 0 : future < 1 ? 1 : 2,
-        say: ["In head 0 the first token gives ", number(100 * future, 3), " % of its attention to the future. Only −∞ is nothing."] };
+        say: ["In head 0 the first token gives ", number(100 * future, 3),
+          " % of its attention to the future. Only −∞ is nothing."] };
     },
   },
   {
@@ -125,7 +130,8 @@ const questions = [
       const wrong = textbook.model(breakText, { mistakes: [{ name: "attention.qkv-order", text: "kqv" }] });
       const first = compareRuns(textbook.model(breakText), wrong).find(({ state }) => state !== "same").stage;
       return { right: this.choices.findIndex((stage) => first === `transformer.h.0.${stage}`),
-        say: ["Computed: ", element("code", {}, first), ". c_attn still returns the right numbers; what is wrong is how they are read."] };
+        say: ["Computed: ", element("code", {}, first),
+          ". c_attn still returns the right numbers; what is wrong is how they are read."] };
     },
   },
   {
@@ -133,8 +139,10 @@ const questions = [
     choices: ["Yes", "Not necessarily"],
     measure() {
       const passed = passedByLooseTest();
-      return { right: passed > 0 ? 1 : 0, say: [`Of the ${textbook.mistakes.length} mistakes above, each made in the model of this page, `,
-        number(passed), " would pass that test. Compare stage by stage, against the rounding of a float32 run."] };
+      return { right: passed > 0 ? 1 : 0,
+        say: [`Of the ${textbook.mistakes.length} mistakes above, each made in the model of this page, `,
+          number(passed), " would pass that test. Compare stage by stage, against the rounding of a " +
+          "float32 run."] };
     },
   },
 ];

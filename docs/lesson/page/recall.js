@@ -40,7 +40,8 @@ function questionField(question, i) {
       labels[right].classList.add("right");
       if (!good) labels[predicted].classList.add("wrong");
     }
-    const verdict = good ? "Right. " : typed ? ["It is ", number(value), ". "] : `It is “${question.choices[right]}”. `;
+    const verdict = good ? "Right. "
+      : typed ? ["It is ", number(value), ". "] : `It is “${question.choices[right]}”. `;
     answer.replaceChildren(element("p", {}, element("b", {}, verdict), say));
     answer.hidden = false;
     answer.tabIndex = -1;
