@@ -67,7 +67,7 @@ std::span<const VerbEntry> all_verbs() {
                 make_bench},
       VerbEntry{"fingerprint", "checks that this machine gives the bits that every machine gives",
                 "prenorm fingerprint [flags]", "prenorm fingerprint --threads 3", make_fingerprint},
-      VerbEntry{"lesson", "writes the lesson: a page that shows how the block works, and breaks",
+      VerbEntry{"lesson", "writes a page that shows how the block works, and breaks",
                 "prenorm lesson -o FILE [flags]", "prenorm lesson -o lesson.html", make_lesson},
   };
   return kVerbs;

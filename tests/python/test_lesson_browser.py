@@ -7,34 +7,11 @@ import subprocess
 import numpy
 import pytest
 import torch
-from chromium import Chromium, find_chromium
-from lesson_page import PAGE, Native, compile_native, mistake_notes, tokens_of
+from lesson_browser import native, page, running  # noqa: F401, fixtures
+from lesson_page import compile_native, mistake_notes, tokens_of
 from torch.nn import functional
 
-if find_chromium() is None:
-    pytest.skip("without Chromium the lesson page cannot be opened", allow_module_level=True)
-
 PAGES, EXACT = 1e-9, 1e-12
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory):
-    return Native(tmp_path_factory.mktemp("lesson"))
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
-
-
-@pytest.fixture
-def page(running):
-    running.size(1200, 900)
-    running.events.clear()
-    running.open(PAGE.as_uri())
-    yield running
-    assert running.complaints() == []
 
 
 def numbers(page, selector):
@@ -324,42 +301,3 @@ def test_recall_takes_a_prediction_before_it_reveals_and_counts(page):
     assert numbers(page, "#question-3 .answer") == pytest.approx([1, 4, 16, 64], rel=1e-12)
     page.click("#recall-again")
     assert page.value(score) == "0 right of 0 revealed, 12 to go"
-
-
-@pytest.mark.parametrize("width", [320, 360, 768, 1200])
-@pytest.mark.parametrize("dark", [False, True])
-def test_nothing_sticks_out_at_any_width(running, width, dark):
-    running.size(width, 740, mobile=width < 500, dark=dark)
-    running.open(PAGE.as_uri())
-    assert running.value("document.documentElement.scrollWidth") == width
-    scheme = "getComputedStyle(document.documentElement).colorScheme"
-    assert running.value(scheme) == ("dark" if dark else "light")
-    # The toggle goes system → light → dark.
-    running.click("#theme")
-    assert running.value(scheme) == "light"
-    running.click("#theme")
-    assert running.value(scheme) == "dark"
-    running.click("#theme")
-
-
-def test_every_control_is_reached_and_named(page):
-    unnamed = page.value("""
-      [...document.querySelectorAll('input, select, button, [tabindex="0"], [role=img]')].filter((e) =>
-        !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()))
-        .map((e) => e.outerHTML.slice(0, 100))""")
-    assert unnamed == []
-    pictures = page.value("[...document.querySelectorAll('svg')].filter((e) =>"
-                          " !e.closest('[aria-hidden]') && !e.getAttribute('aria-label')).length")
-    assert pictures == 0
-    page.value("document.body.focus(); document.querySelector('.skip').focus()")
-    reached = set()
-    for _ in range(60):
-        page.key("Tab")
-        reached.add(page.value("document.activeElement.closest('section, header')?.id"
-                               " || document.activeElement.closest('header')?.className"))
-    assert {"top", "norm", "place"} <= reached
-    # Arrow keys read a grid's numbers.
-    page.value("document.querySelector('#place .grid').focus()")
-    page.key("ArrowRight", 2)
-    read = page.value("document.querySelector('#place .readout').textContent")
-    assert read.startswith("token 0 “n”, feature 2: ")

@@ -42,7 +42,7 @@ function movedTable(text, before, after) {
     return element("tr", { "data-stage": stage, "data-moved": JSON.stringify(moved) },
       element("th", { scope: "row" }, name),
       moved.map((distance) => element("td", {
-        class: distance > 0 ? "yes" : "", style: `--much: ${18 + Math.round(62 * distance / largest)}%`,
+        class: distance > 0 ? "yes" : "", style: `--much: ${15 + Math.round(40 * distance / largest)}%`,
       }, distance > 0 ? number(distance, 2) : "0")));
   });
   const head = element("thead", {}, element("tr", {}, element("td", {}),
