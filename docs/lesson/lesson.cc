@@ -69,7 +69,7 @@ void check_number(const reference::MistakeChoice& choice) {
   if (counts && !(n >= least && n <= kContext && n == std::floor(n))) {
     throw ConfigError(choice.name + ": expected a whole number from " +
                       std::to_string(static_cast<int>(least)) + " to " + std::to_string(kContext) +
-                      ", found another");
+                      ", found another number");
   }
 }
 

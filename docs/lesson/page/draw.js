@@ -30,8 +30,9 @@ function readable(x, digits = 4) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
   if (x === 0) return "0";
   const size = Math.abs(x);
+  digits = Math.max(digits, Math.floor(Math.log10(size)) + 1); // no rounding before the point
   const text = size < 1e-3 || size >= 1e5 ? x.toExponential(1).replace(".0e", "e").replace("e+", "e")
-                                          : String(Number(x.toPrecision(digits)));
+                                          : String(Number(x.toPrecision(Math.min(digits, 17))));
   return text.replaceAll("-", "−");
 }
 
