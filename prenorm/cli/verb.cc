@@ -13,6 +13,7 @@
 #include "prenorm/cli/eval.h"
 #include "prenorm/cli/fingerprint.h"
 #include "prenorm/cli/generate.h"
+#include "prenorm/cli/growth.h"
 #include "prenorm/cli/inspect.h"
 #include "prenorm/cli/lesson.h"
 #include "prenorm/cli/tokenize.h"
@@ -42,6 +43,9 @@ std::span<const VerbEntry> all_verbs() {
                 "prenorm inspect PATH [flags]", "prenorm inspect run", make_inspect},
       VerbEntry{"check", "measures on a model the properties that a Transformer has",
                 "prenorm check DIR [flags]", "prenorm check run", make_check},
+      VerbEntry{"growth", "shows how large activations and gradients are at each depth",
+                "prenorm growth [-m DIR FILE…] [--train] [flags]",
+                "prenorm growth --n-layer 24 --html growth.html", make_growth},
       VerbEntry{"convert", "turns a model into another layout or floating-point type",
                 "prenorm convert PATH --out-dir DIR [flags]",
                 "prenorm convert out/ckpt.pt --out-dir run", make_convert},

@@ -126,7 +126,7 @@ void Gpt::place(Workspace& work, TokenMatrix tokens) const {
 }
 
 Matrix Gpt::hidden(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                   const DropoutPosition* dropout) const {
+                   const DropoutPosition* dropout, const GptObserver* observer) const {
   place(work, tokens);
   const Index batch = tokens.dim(0), time = tokens.dim(1);
   const Matrix first = work.stream_[0];
@@ -137,8 +137,15 @@ Matrix Gpt::hidden(const Runtime& run, Workspace& work, TokenMatrix tokens,
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     blocks_[l]->forward(run, batch, time, work.stream_[l], work.stream_[l + 1], work.blocks_[l],
                         dropout);
+    if (observer != nullptr && observer->on_block) {
+      observer->on_block(static_cast<Index>(l), work.stream_[l], work.blocks_[l],
+                         work.stream_[l + 1]);
+    }
   }
   final_norm_->forward(run, work.stream_.back(), work.normed_, work.final_norm_);
+  if (observer != nullptr && observer->on_final_norm) {
+    observer->on_final_norm(work.stream_.back(), work.normed_);
+  }
   return work.normed_;
 }
 
@@ -151,24 +158,31 @@ kernels::Dropout Gpt::embedding_dropout(const DropoutPosition& at, Index time) c
 }
 
 LossSum Gpt::forward_backward(const Runtime& run, Workspace& work, const TokenBatch& batch,
-                              double scale, const DropoutPosition& dropout) {
+                              double scale, const DropoutPosition& dropout,
+                              const GptObserver* observer) {
   if (!trains()) throw Error("Gpt: expected a model made for training, found one for inference");
   check_targets(batch);
-  const Matrix x = hidden(run, work, batch.inputs, &dropout);
+  const Matrix x = hidden(run, work, batch.inputs, &dropout, observer);
   const LossSum loss =
       head_->forward_backward(run, x, flat(batch.targets), scale, work.grad_, work.head_);
-  backward(run, work, batch.inputs, dropout);
+  backward(run, work, batch.inputs, dropout, observer);
   return loss;
 }
 
 // The order of hidden(), reversed; the stream's gradient is carried in one buffer.
 void Gpt::backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                   const DropoutPosition& dropout) {
+                   const DropoutPosition& dropout, const GptObserver* observer) {
   const Index batch = tokens.dim(0), time = tokens.dim(1);
   const Matrix grad = work.grad_;
+  const auto show = [&](std::size_t layer) {
+    if (observer == nullptr || !observer->on_gradient) return;
+    observer->on_gradient(static_cast<Index>(layer), grad);
+  };
   final_norm_->backward(run, grad, work.stream_.back(), work.final_norm_, grad);
+  show(blocks_.size());
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l]->backward(run, batch, time, work.stream_[l], work.blocks_[l], grad, &dropout);
+    show(l);
   }
   if (config_.embd_pdrop > 0.0) {
     kernels::dropout(run, embedding_dropout(dropout, time), grad, ConstMatrix(), grad);

@@ -18,6 +18,7 @@
 #include "prenorm/layers/layer_norm.h"
 #include "prenorm/layers/transformer_block.h"
 #include "prenorm/model/gpt_config.h"
+#include "prenorm/model/gpt_observer.h"
 #include "prenorm/model/initialize.h"
 #include "prenorm/tensor/arena.h"
 #include "prenorm/tensor/parameter.h"
@@ -54,9 +55,11 @@ class Gpt {
   using DropoutPosition = TransformerBlock::DropoutPosition;
 
   // Adds to every gradient the gradient of scale · Σ loss; dropout is on if the config has any.
-  // Returns Σ loss and the number of targets. Throws ShapeError.
+  // Returns Σ loss and the number of targets. Throws ShapeError. An observer sees the pass from
+  // inside and changes none of its bits.
   LossSum forward_backward(const Runtime& run, Workspace& work, const TokenBatch& batch,
-                           double scale, const DropoutPosition& dropout);
+                           double scale, const DropoutPosition& dropout,
+                           const GptObserver* observer = nullptr);
 
   // Call once after the last forward_backward() of a step, before the optimizer: where the head is
   // tied, the embedding's share of wte's gradient is summed apart from the head's, so that a step's
@@ -86,9 +89,9 @@ class Gpt {
   void place(Workspace& work, TokenMatrix tokens) const;
   // The final norm's output [B·T, C], in the workspace.
   Matrix hidden(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                const DropoutPosition* dropout) const;
+                const DropoutPosition* dropout, const GptObserver* observer = nullptr) const;
   void backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                const DropoutPosition& dropout);
+                const DropoutPosition& dropout, const GptObserver* observer);
   kernels::Dropout embedding_dropout(const DropoutPosition& at, Index time) const;
   void plan(Cache& cache, Arena& arena, Index time) const;
 

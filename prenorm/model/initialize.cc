@@ -56,4 +56,12 @@ void initialize(ParameterRegistry& parameters, const GptConfig& config, std::uin
   }
 }
 
+void unscale_residual_projections(ParameterRegistry& parameters, const GptConfig& config) {
+  const auto scale = static_cast<float>(std::sqrt(2.0 * static_cast<double>(config.n_layer)));
+  for (Parameter& p : parameters) {
+    if (!p.name.ends_with("c_proj.weight")) continue;
+    for (float& value : p.value) value *= scale;
+  }
+}
+
 }  // namespace prenorm

@@ -28,4 +28,8 @@ Initialization initialization_from_string(std::string_view name);
 // Overwrites the values of all parameters.
 void initialize(ParameterRegistry& parameters, const GptConfig& config, std::uint64_t seed);
 
+// Takes the 1 / sqrt(2 · layers) back from the residual projections of a model just initialised: as
+// before GPT-2, where each block adds as much to the stream however many there are. For studies.
+void unscale_residual_projections(ParameterRegistry& parameters, const GptConfig& config);
+
 }  // namespace prenorm

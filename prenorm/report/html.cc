@@ -26,6 +26,7 @@ main { max-width: 1080px; margin: 0 auto; padding: 40px 24px 64px; }
 h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 0 0 12px; }
 .lead { color: var(--soft); margin: 0 0 28px; }
+h2.part { font-size: 22px; margin: 44px 0 4px; }
 .card {
   background: var(--card); border: 1px solid var(--line); border-radius: 12px;
   padding: 20px 22px; margin: 0 0 20px; min-width: 0;
@@ -54,6 +55,7 @@ svg .axis { stroke: var(--line); stroke-width: 1; }
 svg .mark { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 3 4; }
 svg .curve { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
 svg .faint { stroke-width: 1.25; opacity: .3; }
+svg .dashed { stroke-dasharray: 5 5; stroke-width: 1.5; }
 svg .dot { stroke: var(--card); stroke-width: 1.5; }
 svg .s1 { stroke: var(--c1); } svg .s2 { stroke: var(--c2); }
 svg .s3 { stroke: var(--c3); } svg .s4 { stroke: var(--c4); }
@@ -65,7 +67,13 @@ svg .f3 { fill: var(--c3); } svg .f4 { fill: var(--c4); }
   display: inline-block; width: 18px; height: 3px; border-radius: 2px; margin-right: 8px;
   vertical-align: middle;
 }
-.k1 { background: var(--c1); } .k2 { background: var(--c2); }
+.k1 { background: var(--c1); border-color: var(--c1); }
+.k2 { background: var(--c2); border-color: var(--c2); }
+.k3 { background: var(--c3); border-color: var(--c3); }
+.k4 { background: var(--c4); border-color: var(--c4); }
+.legend .dashed { background: none; border-top-width: 2px; border-top-style: dashed; height: 0; }
+.legend b { color: var(--ink); font-weight: 600; }
+.legend code, p code { font-size: 13px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 caption { text-align: left; font-size: 17px; font-weight: 650; padding: 0 0 8px; }
 th, td { text-align: left; padding: 6px 0; border-top: 1px solid var(--line); vertical-align: top; }

@@ -19,6 +19,12 @@ constexpr std::size_t kMostPoints = 800;  // of a line: about one a pixel
 
 bool drawable(const Point& p) { return std::isfinite(p.first) && std::isfinite(p.second); }
 
+// Where the chart's axis puts a value: itself, or its logarithm.
+double on_axis(const Chart& chart, double y) {
+  if (!chart.y_log) return y;
+  return y > 0 ? std::log10(y) : std::numeric_limits<double>::quiet_NaN();
+}
+
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -38,7 +44,7 @@ struct Range {
 
 struct Frame {
   const Chart& chart;
-  Range x, y;
+  Range x, y;  // y as on_axis()
 
   double right() const { return chart.width - kRight; }
   double bottom() const { return chart.height - kBottom; }
@@ -72,10 +78,15 @@ std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
   return out;
 }
 
+std::vector<Point> placed(const Chart& chart, std::vector<Point> points) {
+  for (Point& p : points) p.second = on_axis(chart, p.second);
+  return points;
+}
+
 std::string curve(const Frame& frame, const Series& series) {
   std::string path;
   bool pen_down = false;
-  for (const Point& p : thinned(series.points, kMostPoints)) {
+  for (const Point& p : thinned(placed(frame.chart, series.points), kMostPoints)) {
     if (!drawable(p)) {
       pen_down = false;
       continue;
@@ -84,19 +95,20 @@ std::string curve(const Frame& frame, const Series& series) {
                         frame.to_y(p.second));
     pen_down = true;
   }
-  return fmt::format("<path class=\"curve s{}{}\" d=\"{}\"/>\n", series.color,
-                     series.faint ? " faint" : "", path);
+  return fmt::format("<path class=\"curve s{}{}{}\" d=\"{}\"/>\n", series.color,
+                     series.faint ? " faint" : "", series.dashed ? " dashed" : "", path);
 }
 
 std::string dots(const Frame& frame, const Series& series) {
   std::string out;
   const std::vector<Point> points = thinned(series.points, 60);
   for (const Point& p : points) {
-    if (!drawable(p)) continue;
+    const double y = on_axis(frame.chart, p.second);
+    if (!drawable({p.first, y})) continue;
     out += fmt::format(
         "<circle class=\"dot f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{} at {}: {:.4g}"
         "</title></circle>\n",
-        series.color, frame.to_x(p.first), frame.to_y(p.second), html_escape(series.name),
+        series.color, frame.to_x(p.first), frame.to_y(y), html_escape(series.name),
         short_number(p.first), p.second);
   }
   return out;
@@ -105,9 +117,13 @@ std::string dots(const Frame& frame, const Series& series) {
 std::string axes(const Frame& frame) {
   const Chart& chart = frame.chart;
   std::string out;
-  for (const double tick : round_ticks(frame.y.low, frame.y.high, 5)) {
-    if (tick < frame.y.low || tick > frame.y.high) continue;
-    const double y = frame.to_y(tick);
+  const auto y_ticks = chart.y_log
+                           ? log_ticks(std::pow(10, frame.y.low), std::pow(10, frame.y.high), 6)
+                           : round_ticks(frame.y.low, frame.y.high, 5);
+  for (const double tick : y_ticks) {
+    const double at = on_axis(chart, tick);
+    if (!(at >= frame.y.low && at <= frame.y.high)) continue;
+    const double y = frame.to_y(at);
     out += fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
@@ -162,6 +178,28 @@ std::vector<double> round_ticks(double low, double high, int count) {
   return ticks;
 }
 
+std::vector<double> log_ticks(double low, double high, int count) {
+  if (!(low > 0) || !(low <= high) || !std::isfinite(high) || count < 1) return {};
+  const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+  std::vector<double> ticks;
+  if (last - first <= count) {
+    for (double power = first; power <= last; ++power) {
+      for (const double unit : {1.0, 2.0, 5.0}) {
+        if (unit != 1.0 && last - first > count / 2.0) continue;
+        const double tick = unit * std::pow(10, power);
+        if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push_back(tick);
+      }
+    }
+    return ticks;
+  }
+  const double step = std::ceil((last - first) / count);
+  for (double power = std::ceil(first / step) * step; power <= last; power += step) {
+    const double tick = std::pow(10, power);
+    if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push_back(tick);
+  }
+  return ticks;
+}
+
 std::string short_number(double value) {
   const double size = std::abs(value);
   for (const auto& [unit, suffix] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
@@ -174,7 +212,7 @@ std::string short_number(double value) {
 std::string line_chart(const Chart& chart) {
   Frame frame{chart, {}, {}};
   for (const Series& series : chart.series) {
-    for (const Point& p : series.points) {
+    for (const Point& p : placed(chart, series.points)) {
       if (!drawable(p)) continue;
       frame.x.add(p.first);
       frame.y.add(p.second);
@@ -190,12 +228,12 @@ std::string line_chart(const Chart& chart) {
                      "</text>\n</svg>\n",
                      chart.width / 2, chart.height / 2);
   }
-  if (chart.y_from_zero) frame.y.add(0);
+  if (chart.y_from_zero && !chart.y_log) frame.y.add(0);
   if (frame.x.low >= 0 && frame.x.low < 0.1 * frame.x.high) frame.x.add(0);
   frame.x.widen();
   frame.y.widen();
   const double margin = 0.04 * (frame.y.high - frame.y.low);
-  if (!chart.y_from_zero || frame.y.low < 0) frame.y.low -= margin;
+  if (!chart.y_from_zero || chart.y_log || frame.y.low < 0) frame.y.low -= margin;
   frame.y.high += margin;
   out += axes(frame) + mark(frame);
   for (const Series& series : chart.series) out += curve(frame, series);

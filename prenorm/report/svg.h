@@ -14,6 +14,7 @@ struct Series {
   std::vector<std::pair<double, double>> points;  // x ascending; a y that is not finite is a gap
   bool dots = false;                              // mark each point, with its value on hover
   bool faint = false;                             // background to another series
+  bool dashed = false;                            // a rule beside what was measured
 };
 
 struct Chart {
@@ -22,6 +23,7 @@ struct Chart {
   std::vector<Series> series;
   double width = 720, height = 300;
   bool y_from_zero = false;
+  bool y_log = false;            // equal ratios are equal distances; what is not above 0 is a gap
   std::optional<double> mark_x;  // a vertical line, e.g. at the best evaluation
   std::string mark_label;
 };
@@ -33,6 +35,10 @@ std::string line_chart(const Chart& chart);
 // Round numbers that cover [low, high], about `count` of them: 1, 2 or 5 times a power of ten
 // apart.
 std::vector<double> round_ticks(double low, double high, int count);
+
+// The same for a logarithmic axis, 0 < low <= high: 1, 2, 5 or 1 times powers of ten, or every
+// other power and so on, where there are many.
+std::vector<double> log_ticks(double low, double high, int count);
 
 // A number as a reader wants it: "1.93", "0.001", "6e-05", "12.5k", "124M".
 std::string short_number(double value);

@@ -153,5 +153,22 @@ TEST(Initialize, gives_the_recorded_numbers) {
   }
 }
 
+TEST(Initialize, residual_projections_unscaled_are_as_large_as_the_other_matrices) {
+  GptConfig c = config();
+  c.n_layer = 8;
+  Gpt model(c), before(c);
+  model.initialize(1);
+  before.initialize(1);
+  unscale_residual_projections(model.parameters(), c);
+  for (const Parameter& p : model.parameters()) {
+    if (p.name.ends_with("c_proj.weight")) {
+      expect_normal(p.value, c.initializer_range, p.name);
+      continue;
+    }
+    const Parameter& same = find(before, p.name);
+    EXPECT_TRUE(std::equal(p.value.begin(), p.value.end(), same.value.begin())) << p.name;
+  }
+}
+
 }  // namespace
 }  // namespace prenorm

@@ -120,5 +120,34 @@ TEST(Svg, a_long_line_is_thinned_and_keeps_its_spike) {
   EXPECT_GT(usual - highest, 200);
 }
 
+TEST(Svg, a_logarithmic_axis_puts_equal_ratios_at_equal_distances_and_skips_what_has_none) {
+  Chart chart = chart_of({{0, 1}, {1, 10}, {2, 100}, {3, 0}, {4, 1000}});
+  chart.y_log = true;
+  const std::string svg = line_chart(chart);
+  const auto points = drawn(svg);
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_NEAR(points[0].second - points[1].second, points[1].second - points[2].second, 0.11);
+  EXPECT_NEAR(points[1].second - points[2].second, points[2].second - points[3].second, 0.11);
+  EXPECT_EQ(count_of(svg, "M"), 2);  // the zero is a gap
+  EXPECT_THAT(svg, HasSubstr(">1000</text>"));
+}
+
+TEST(Svg, logarithmic_ticks_are_powers_of_ten_with_twos_and_fives_where_there_is_room) {
+  EXPECT_THAT(log_ticks(1, 8, 6), ElementsAre(DoubleEq(1), DoubleEq(2), DoubleEq(5)));
+  EXPECT_THAT(log_ticks(1, 1e4, 6), ElementsAre(DoubleEq(1), DoubleEq(10), DoubleEq(100),
+                                                DoubleEq(1000), DoubleEq(10000)));
+  EXPECT_THAT(log_ticks(1, 1e12, 6),
+              ElementsAre(DoubleEq(1), DoubleEq(1e2), DoubleEq(1e4), DoubleEq(1e6), DoubleEq(1e8),
+                          DoubleEq(1e10), DoubleEq(1e12)));
+  EXPECT_TRUE(log_ticks(0, 1, 6).empty());
+  EXPECT_TRUE(log_ticks(2, 1, 6).empty());
+}
+
+TEST(Svg, a_rule_is_dashed) {
+  Chart chart = chart_of({{0, 1}, {1, 2}});
+  chart.series[0].dashed = true;
+  EXPECT_THAT(line_chart(chart), HasSubstr("class=\"curve s1 dashed\""));
+}
+
 }  // namespace
 }  // namespace prenorm
