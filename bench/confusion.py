@@ -100,9 +100,10 @@ class Examiner:
 
 
 def both(examiner, section, folder, mistakes, dtype):
+    fused = len(examiner.answers) % 4 < 2  # in turn
     for stages in (False, True):
         where = "stages" if stages else "logits"
-        examiner.ask(f"{section}, {dtype}, {where}", Case(folder, mistakes, dtype, stages))
+        examiner.ask(f"{section}, {dtype}, {where}", Case(folder, mistakes, dtype, stages, fused))
 
 
 def singles(examiner, folders, quick):

@@ -96,13 +96,14 @@ class Folder:
                                  generator=generator)
         self.runs = {}
 
-    def run(self, mistakes, dtype):
-        """All stages, by PyTorch; `dtype` a torch dtype."""
-        key = (tuple(map(str, mistakes)), dtype)
+    def run(self, mistakes, dtype, fused=False):
+        """All stages, by PyTorch; `dtype` a torch dtype; with PyTorch's own attention or without."""
+        key = (tuple(map(str, mistakes)), dtype, fused)
         if key not in self.runs:
             if len(self.runs) >= 64:  # they are large
                 self.runs.pop(next(iter(self.runs)))
-            self.runs[key] = record(MistakenGpt.load(self.path, mistakes, dtype), self.ids)
+            self.runs[key] = record(MistakenGpt.load(self.path, mistakes, dtype, fused),
+                                    self.ids)
         return self.runs[key]
 
     def distance(self, mistakes, others, stages=False):
@@ -207,16 +208,16 @@ def random_pair(folder, random, least=5.0, one_place=False):
 class Case:
     """A run of PyTorch in a type with mistakes inside, and what of it is given to the program."""
 
-    def __init__(self, folder, mistakes, dtype="float32", stages=True):
+    def __init__(self, folder, mistakes, dtype="float32", stages=True, fused=False):
         self.folder, self.mistakes = folder, list(mistakes)
-        self.dtype, self.stages = dtype, stages
+        self.dtype, self.stages, self.fused = dtype, stages, fused
 
     def __str__(self):
         what = " + ".join(map(str, self.mistakes)) or "clean"
         return f"{what} [{self.dtype}, {'stages' if self.stages else 'logits'}]"
 
     def dump(self):
-        stages = self.folder.run(self.mistakes, DTYPES[self.dtype])
+        stages = self.folder.run(self.mistakes, DTYPES[self.dtype], self.fused)
         return stages if self.stages else {"logits": stages["logits"]}
 
     def write(self, directory):

@@ -91,6 +91,8 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Attention(nn.Module):
+    fused = False  # PyTorch's own attention where it can make the mistake; else step by step
+
     def __init__(self, width, heads, made):
         super().__init__()
         self.c_attn = Conv1D(3 * width, width)
@@ -118,28 +120,30 @@ class Attention(nn.Module):
             return self.width ** -0.5
         return (self.width // self.heads) ** -0.5
 
-    def mask(self, scores):
-        made, time = self.made, scores.shape[-1]
+    def blocked(self, time):
+        made, every = self.made, torch.ones(time, time, dtype=torch.bool)
         if "attention.no-mask" in made:
-            return scores
-        blocked = torch.ones(time, time, dtype=torch.bool)
+            return ~every
         if "attention.mask-inverted" in made:
-            blocked = blocked.tril(-1)
-        elif "attention.mask-shifted" in made:
-            blocked = blocked.triu(2)
-        else:
-            blocked = blocked.triu(1)
+            return every.tril(-1)
+        return every.triu(2 if "attention.mask-shifted" in made else 1)
+
+    def attend(self, q, k, v):
+        made, blocked = self.made, self.blocked(q.shape[-2])
+        alone = ("attention.softmax-axis", "attention.mask-zero", "attention.mask-finite")
+        if self.fused and not any(name in made for name in alone):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=~blocked, scale=self.scale())
         fill = 0.0 if "attention.mask-zero" in made else made.value("attention.mask-finite", -math.inf)
-        return scores.masked_fill(blocked, fill)
+        scores = torch.matmul(q, k.transpose(-1, -2)) * self.scale()
+        p = scores.masked_fill(blocked, fill).softmax(-2 if "attention.softmax-axis" in made else -1)
+        return torch.matmul(p, v)
 
     def forward(self, x):
         made = self.made
         q, k, v = self.split(self.c_attn(x))
         if "numbers.f16-cache" in made:
             k, v = k.half().to(x.dtype), v.half().to(x.dtype)
-        scores = self.mask(torch.matmul(q, k.transpose(-1, -2)) * self.scale())
-        p = scores.softmax(-2 if "attention.softmax-axis" in made else -1)
-        o = torch.matmul(p, v)
+        o = self.attend(q, k, v)
         if "attention.no-merge-transpose" not in made:
             o = o.transpose(1, 2)
         return self.c_proj(o.reshape(x.shape))
@@ -228,11 +232,13 @@ class MistakenGpt(nn.Module):
         self.tied = config.get("tie_word_embeddings", True)
 
     @classmethod
-    def load(cls, folder, mistakes=(), dtype=torch.float32):
+    def load(cls, folder, mistakes=(), dtype=torch.float32, fused=False):
         folder = Path(folder)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         model = cls(config, mistakes)
         model.take(load_file(folder / "model.safetensors"))
+        for block in model.transformer.h:
+            block.attn.fused = fused
         return model.to(dtype).eval()
 
     def take(self, weights):

@@ -42,7 +42,8 @@ def recorded_mistakes():
         yield Mistake(name, where or "everywhere", value), float(logits)
 
 
-def test_every_mistake_gives_the_recorded_logits(textbook):
+@pytest.mark.parametrize("fused", [False, True])
+def test_every_mistake_gives_the_recorded_logits(textbook, fused):
     p = {name: tensor.detach() for name, tensor in textbook.parameters().items()}
     config = {"n_layer": textbook.LAYERS, "n_head": textbook.HEADS, "n_embd": textbook.C,
               "n_inner": textbook.WIDTH, "vocab_size": textbook.V, "n_positions": textbook.P,
@@ -52,6 +53,8 @@ def test_every_mistake_gives_the_recorded_logits(textbook):
     for mistake, expected in cases:
         model = MistakenGpt(config, [mistake]).double()
         model.take(p)
+        for block in model.transformer.h:
+            block.attn.fused = fused
         if mistake.name == "weights.untied-head":  # theirs is known there
             model.lm_head.weight.data.copy_(p["lm_head.weight"])
         found = textbook.checksum(model(textbook.TOKENS))
