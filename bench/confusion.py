@@ -32,11 +32,11 @@ from mistaken_gpt import Mistake  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 MODELS = {
-    "A": Shape(),
+    "A": Shape(batch=4),
     "B": Shape(n_layer=3, n_head=3, n_embd=48, n_inner=48, activation_function="gelu",
                tie_word_embeddings=False, vocab_size=89, time=20),
     "C": Shape(n_layer=6, n_head=8, n_embd=128, weights="outliers", activation_function="relu",
-               vocab_size=257, time=40, layer_norm_epsilon=1e-6),
+               vocab_size=257, batch=4, time=40, layer_norm_epsilon=1e-6),
 }
 
 

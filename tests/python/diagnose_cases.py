@@ -197,6 +197,8 @@ def random_pair(folder, random, least=5.0, one_place=False):
         pair.append(random.choice(other))
         if GROUP_OF[pair[0].name] == GROUP_OF[pair[1].name]:
             continue
+        if Case(folder, pair, stages=False).beyond_finding():
+            continue
         if all(folder.distance(pair, [m]) >= least for m in pair):
             return pair, drawn
     raise AssertionError("no pair that shows")
@@ -239,6 +241,13 @@ class Case:
         ours = self.folder.run(self.mistakes, DTYPES[self.dtype])["logits"]
         others = self.folder.run(self.without(mistake), DTYPES[self.dtype])["logits"]
         return not torch.equal(ours, others)
+
+
+    def beyond_finding(self):
+        """An unknown head shows in the logits only where these have more rows than columns."""
+        shape = self.folder.shape
+        unknown = any(m.name == "weights.untied-head" for m in self.mistakes)
+        return unknown and not self.stages and shape.batch * shape.time <= shape.n_embd
 
 
 class CleanCase(Case):
@@ -309,7 +318,7 @@ def judge(case, answer):
     if status == "ambiguous":
         return judge_candidates(case, missing, answer.get("candidates", []))
     if status == "unknown":
-        return "unknown"
+        return "" if case.beyond_finding() else " ".join(["unknown", *names])
     shown = [m for m in missing if case.must_be_named(m)]
     if shown:
         return f"{status}: missing {', '.join(map(str, shown))}" + (f", named {names}" if names else "")
@@ -348,6 +357,6 @@ def least_distance(case, missing, name):
             best = min(powers, key=lambda p: apart(10.0 ** p))
             values = [10 ** (best + i / 20) for i in range(-20, 21)]
         elif name == "attention.mask-finite":
-            values = [m.value or 0.0, -1.0, -10.0, -100.0, -1e3, -1e4, -1e5, -1e9]
+            values = [m.value or -1.0, -1.0, -10.0, -100.0, -1e3, -1e4, -1e5, -1e9]  # 0 has its own
         least = min([least, *map(apart, values or [None])])
     return least

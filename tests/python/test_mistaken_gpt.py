@@ -12,6 +12,7 @@ import torch
 from conftest import ROOT
 from diagnose_cases import Case, Folder, Shape, judge
 from mistaken_gpt import Mistake, MistakenGpt, record
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
 RECORDED = ROOT / "tests" / "reference" / "expected_values.h"
@@ -130,12 +131,18 @@ def test_the_judge_sees_wrong_answers(folder):
     assert not [(c, a) for c, a in WRONG if not judge(Case(folder, c), a)]
 
 
-def test_candidates_must_be_such_as_rounding_cannot_tell_apart(folder):
-    case = Case(folder, [Mistake("attention.mask-zero", "transformer.h.1")], stages=False)
-    same = answer("ambiguous", candidates=["attention.mask-zero", "attention.mask-finite"])
-    assert judge(case, same) == ""
-    far = answer("ambiguous", candidates=["attention.mask-zero", "attention.no-mask"])
-    assert "attention.no-mask" in judge(case, far)
+def test_candidates_must_be_such_as_rounding_cannot_tell_apart(folder, tmp_path):
+    zero = [Mistake("attention.mask-zero", "transformer.h.1")]
+    both = answer("ambiguous", candidates=["attention.mask-zero", "attention.mask-finite"])
+    assert "attention.mask-finite" in judge(Case(folder, zero, stages=False), both)
+    far = Folder(tmp_path, Shape(n_layer=2, n_embd=32, time=16), seed=1)
+    weights = load_file(tmp_path / "model.safetensors")
+    with torch.no_grad():  # all scores far below any mask's number
+        for name in weights:
+            if name.endswith("c_attn.bias"):
+                weights[name][:32], weights[name][32:64] = -3e3, 3e3
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert judge(Case(far, zero, stages=False), both) == ""
 
 
 def test_a_clean_run_in_a_small_type_is_named_as_such(folder):
