@@ -31,6 +31,7 @@ from diagnose_cases import (  # noqa: E402
 from mistaken_gpt import Mistake  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
+PATIENCE = 20  # seconds, of a call
 MODELS = {
     "A": Shape(batch=4),
     "B": Shape(n_layer=3, n_head=3, n_embd=48, n_inner=48, activation_function="gelu",
@@ -68,10 +69,13 @@ class Examiner:
         directory = self.work / number
         arguments = [str(a) for a in case.write(directory)]
         start = time.perf_counter()
-        done = subprocess.run([self.program, *arguments], capture_output=True, text=True,
-                              check=False, timeout=120)
+        try:
+            done = subprocess.run([self.program, *arguments], capture_output=True, text=True,
+                                  check=False, timeout=PATIENCE)
+            found, wrong = self.read(case, done)
+        except subprocess.TimeoutExpired:
+            found, wrong = "no answer", f"no answer in {PATIENCE} s"
         seconds = time.perf_counter() - start
-        found, wrong = self.read(case, done)
         command = shlex.join([self.program, *arguments])
         if wrong and self.keep:
             kept = self.keep / number
