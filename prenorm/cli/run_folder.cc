@@ -68,6 +68,7 @@ void RunFolder::save(const Trainer& trainer, const Tokenizer& tokenizer, const N
   report.options = trainer.options();
   report.parameters = trainer.model().parameters().total_size();
   report.metrics = read_metrics(path_ / "metrics.jsonl");
+  report.watch = read_watch(path_ / "metrics.jsonl");
   report.interrupted = notes.interrupted;
   report.skipped_steps = trainer.position().skipped_steps;
   report.facts = notes.facts;

@@ -16,6 +16,7 @@
 #include "prenorm/generate/generator.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
+#include "prenorm/report/watch_report.h"
 #include "prenorm/text/char_tokenizer.h"
 #include "prenorm/text/corpus.h"
 #include "prenorm/train/metrics.h"
@@ -49,6 +50,8 @@ class Train : public Verb {
   std::pair<std::string, std::string> sample(const Runtime& run, const Gpt& model,
                                              const Tokenizer& tokenizer,
                                              const InterruptGuard& interrupt) const;
+  void watch(TrainCallbacks& callbacks, std::optional<MetricsFile>& metrics, StatusLine& status,
+             const Streams& streams) const;
   void report_end(const TrainResult& result, const RunFolder& folder, const Streams& streams) const;
 
   TrainFlags flags_;
@@ -167,6 +170,7 @@ int Train::train(const Runtime& run, Gpt& model, const Material& material, const
     status.show(progress_line(progress));
     if (progress.val_loss) status.keep();
   };
+  watch(callbacks, metrics, status, streams);
   callbacks.on_skip = [&](const SkippedStep& step) {
     status.keep();
     streams.log.print("notice: step {} is skipped: loss {}, gradient norm {}\n", step.iter,
@@ -196,6 +200,22 @@ int Train::train(const Runtime& run, Gpt& model, const Material& material, const
   status.finish();
   report_end(result, folder, streams);
   return result.interrupted ? interrupt.exit_code() : kDone;
+}
+
+// Frames go to the metrics; the first bad number is told with the frames that led to it.
+void Train::watch(TrainCallbacks& callbacks, std::optional<MetricsFile>& metrics,
+                  StatusLine& status, const Streams& streams) const {
+  callbacks.watch_interval = flags_.watch_steps();
+  callbacks.on_watch = [&metrics](const WatchFrame& frame) { metrics->append(frame); };
+  callbacks.on_non_finite = [&metrics, &status, &streams](const NonFinite& found) {
+    metrics->append(found);
+    status.keep();
+    streams.log.print("watch: step {}: first bad number in {}\n", found.iter - 1,
+                      non_finite_text(found));
+    for (const WatchFrame& frame : found.frames) {
+      streams.log.print("watch:   {}\n", frame_text(frame));
+    }
+  };
 }
 
 // What the model writes after a line end, for the report; at most about two seconds' worth.

@@ -80,6 +80,13 @@ void TrainFlags::declare_training(OptionTable& table) {
                 "batches of an evaluation; 0: all held-out text");
   table.integer("log-interval", train.log_interval, {1, kMostSteps},
                 "steps between two progress lines");
+  table.flag("watch", watch,
+             "record the health of each block: sizes, spread, units that are off, scores, "
+             "gradients; where a number stops being finite");
+  table
+      .integer("watch-interval", watch_interval_, {0, kMostSteps},
+               "steps between two records of the watch")
+      .shown_default("log-interval");
   table.integer("save-interval", train.save_interval, {0, kMostSteps},
                 "steps between two saves; 0: after each evaluation");
 }
@@ -106,6 +113,9 @@ void TrainFlags::declare_optimizer(OptionTable& table) {
 void TrainFlags::finish(const OptionTable& table) {
   if (table.given("norm")) model.norm = norm_placement_from_name(norm_).value();
   if (table.given("activation")) model.activation = activation_from_name(activation_).value();
+  if (table.given("watch-interval") && !watch && watch_interval_ > 0) {
+    throw ConfigError("--watch-interval: expected --watch with it, found none");
+  }
   if (table.given("dropout")) {
     if (!table.given("embd-pdrop")) model.embd_pdrop = dropout_;
     if (!table.given("attn-pdrop")) model.attn_pdrop = dropout_;
@@ -118,6 +128,11 @@ void TrainFlags::finish(const OptionTable& table) {
   if (table.given("lr-decay-iters")) train.lr_decay_iters = lr_decay_iters_;
   model.validate();
   train.validate();
+}
+
+Index TrainFlags::watch_steps() const {
+  if (!watch) return 0;
+  return watch_interval_ > 0 ? watch_interval_ : train.log_interval;
 }
 
 void TrainFlags::rebase(const OptionTable& table, const GptConfig& saved_model,

@@ -190,6 +190,9 @@ std::vector<double> log_ticks(double low, double high, int count) {
         if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push_back(tick);
       }
     }
+    if (ticks.size() > 1) return ticks;
+    ticks = round_ticks(low, high, 3);  // less than a factor of 2 or 5: nearly linear
+    std::erase_if(ticks, [&](double tick) { return tick < low || tick > high; });
     return ticks;
   }
   const double step = std::ceil((last - first) / count);

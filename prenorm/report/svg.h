@@ -37,7 +37,7 @@ std::string line_chart(const Chart& chart);
 std::vector<double> round_ticks(double low, double high, int count);
 
 // The same for a logarithmic axis, 0 < low <= high: 1, 2, 5 or 1 times powers of ten, or every
-// other power and so on, where there are many.
+// other power and so on, where there are many; round_ticks() where the range is narrow.
 std::vector<double> log_ticks(double low, double high, int count);
 
 // A number as a reader wants it: "1.93", "0.001", "6e-05", "12.5k", "124M".

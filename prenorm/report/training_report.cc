@@ -9,6 +9,7 @@
 
 #include "prenorm/report/html.h"
 #include "prenorm/report/svg.h"
+#include "prenorm/report/watch_report.h"
 #include "prenorm/train/options_fields.h"
 
 namespace prenorm {
@@ -225,7 +226,8 @@ std::string training_report_html(const TrainingReport& report) {
   body +=
       small_chart(rows, &MetricsRow::grad_norm, 4, "Gradient norm", "norm before clipping", true);
   body += small_chart(rows, &MetricsRow::tokens_per_second, 1, "Speed", "tokens a second", true);
-  body += "</div>\n" + samples_section(report.samples) + "<div class=\"columns\">\n";
+  body += "</div>\n" + watch_section(report.watch) + samples_section(report.samples) +
+          "<div class=\"columns\">\n";
   body += card(summary_table(report)) + card(model_table(report)) + "</div>\n";
   body += card(options_list(report.options));
   if (!report.files.empty()) body += card(html_table("Files of this folder", report.files));

@@ -18,6 +18,7 @@ struct TrainingReport {
   TrainOptions options;
   Index parameters = 0;
   std::vector<MetricsRow> metrics;
+  WatchLines watch;  // of a run with --watch
   bool interrupted = false;
   Index skipped_steps = 0;
   // Further rows of the summary: what, value. E.g. {"Data", "shakespeare.txt, 1,115,394 tokens"}.

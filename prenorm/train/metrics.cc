@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,13 +34,17 @@ std::optional<double> number_of(const Json& object, const char* key) {
   return found->get<double>();
 }
 
-MetricsRow parse_row(std::string_view line, const std::string& name) {
-  const Json object = parse_json(line, name);
+Json parse_line(std::string_view line, const std::string& name) {
+  Json object = parse_json(line, name);
   const auto iter = object.is_object() ? object.find("iter") : object.end();
   if (!object.is_object() || iter == object.end() || !iter->is_number_integer()) {
     throw FormatError(name + ": expected an object with an \"iter\", found another value");
   }
-  return {.iter = iter->get<Index>(),
+  return object;
+}
+
+MetricsRow row_of(const Json& object) {
+  return {.iter = object.at("iter").get<Index>(),
           .loss = number_of(object, "loss"),
           .val_loss = number_of(object, "val_loss"),
           .learning_rate = number_of(object, "lr"),
@@ -48,14 +53,87 @@ MetricsRow parse_row(std::string_view line, const std::string& name) {
           .elapsed = number_of(object, "elapsed")};
 }
 
-// visit(row, byte after the line) for each complete line until it returns false.
+// --- The watch -----------------------------------------------------------------------------------
+
+// visit(key, field) for each number of a layer's health.
+template <typename Health, typename Visit>
+void visit_health(Health& health, const Visit& visit) {
+  visit("rms", health.rms);
+  visit("spread", health.spread);
+  visit("largest", health.largest);
+  visit("zeros", health.zeros);
+  visit("max_score", health.max_score);
+  visit("grad_norm", health.grad_norm);
+}
+
+Json frame_json(const WatchFrame& frame) {
+  Json layers = Json::array();
+  for (const LayerHealth& health : frame.layers) {
+    Json layer = Json::object();
+    visit_health(health, [&](const char* key, double value) { layer[key] = number(value); });
+    layers.push_back(std::move(layer));
+  }
+  return {{"loss", number(frame.loss)},
+          {"grad_norm", number(frame.grad_norm)},
+          {"layers", std::move(layers)}};
+}
+
+double number_or_nan(const Json& object, const char* key) {
+  return number_of(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+const Json& member(const Json& object, const char* key, const std::string& name) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (object.is_object() && found != object.end()) return *found;
+  throw FormatError(fmt::format("{}: expected a \"{}\", found none", name, key));
+}
+
+WatchFrame frame_of(const Json& object, Index iter, const std::string& name) {
+  WatchFrame frame;
+  frame.iter = iter;
+  frame.loss = number_or_nan(object, "loss");
+  frame.grad_norm = number_or_nan(object, "grad_norm");
+  for (const Json& layer : member(object, "layers", name)) {
+    visit_health(frame.layers.emplace_back(),
+                 [&](const char* key, double& value) { value = number_or_nan(layer, key); });
+  }
+  return frame;
+}
+
+NonFinite non_finite_of(const Json& object, Index iter, const std::string& name) {
+  const auto text = [&](const char* key) {
+    const Json& value = member(object, key, name);
+    if (!value.is_string()) {
+      throw FormatError(
+          fmt::format("{}: expected a text as \"{}\", found another value", name, key));
+    }
+    return value.get<std::string>();
+  };
+  NonFinite found;
+  found.iter = iter;
+  found.pass = text("pass");
+  found.stage = text("stage");
+  const std::string value = text("value");
+  found.value = value == "inf"    ? std::numeric_limits<double>::infinity()
+                : value == "-inf" ? -std::numeric_limits<double>::infinity()
+                                  : std::numeric_limits<double>::quiet_NaN();
+  found.layer = static_cast<Index>(number_of(object, "layer").value_or(-1.0));
+  for (const Json& frame : member(object, "frames", name)) {
+    const auto at = static_cast<Index>(number_of(frame, "iter").value_or(0.0));
+    found.frames.push_back(frame_of(frame, at, name));
+  }
+  return found;
+}
+
+// visit(object, byte after the line, the line's name) for each complete line until it returns
+// false.
 template <typename Visit>
 void for_each_line(std::string_view text, const std::filesystem::path& path, Visit&& visit) {
   Index number = 0;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string_view::npos;
        begin = end + 1) {
     const std::string name = fmt::format("{} line {}", path.string(), ++number);
-    if (!visit(parse_row(text.substr(begin, end - begin), name), end + 1)) return;
+    if (!visit(parse_line(text.substr(begin, end - begin), name), end + 1, name)) return;
   }
 }
 
@@ -64,8 +142,8 @@ void for_each_line(std::string_view text, const std::filesystem::path& path, Vis
 MetricsFile::MetricsFile(std::filesystem::path path, Index keep_through) : path_(std::move(path)) {
   std::size_t keep = 0;
   if (keep_through >= 0 && std::filesystem::exists(path_)) {
-    for_each_line(read_file(path_), path_, [&](const MetricsRow& row, std::size_t end) {
-      if (row.iter > keep_through) return false;
+    for_each_line(read_file(path_), path_, [&](const Json& line, std::size_t end, const auto&) {
+      if (line.at("iter").get<Index>() > keep_through) return false;
       keep = end;
       return true;
     });
@@ -88,7 +166,30 @@ void MetricsFile::append(const Progress& progress) {
   line["elapsed"] = number(rounded(progress.elapsed_seconds, 1.0 / 1024));
   if (progress.val_loss) line["val_loss"] = number(progress.val_loss);
   if (progress.skipped_steps > 0) line["skipped_steps"] = progress.skipped_steps;
-  const std::string text = dump_json_compact(line) + '\n';
+  append_line(dump_json_compact(line));
+}
+
+void MetricsFile::append(const WatchFrame& frame) {
+  append_line(dump_json_compact({{"iter", frame.iter}, {"watch", frame_json(frame)}}));
+}
+
+void MetricsFile::append(const NonFinite& found) {
+  Json frames = Json::array();
+  for (const WatchFrame& frame : found.frames) {
+    Json one = frame_json(frame);
+    one["iter"] = frame.iter;
+    frames.push_back(std::move(one));
+  }
+  const Json what = {{"pass", found.pass},
+                     {"layer", found.layer < 0 ? Json() : Json(found.layer)},
+                     {"stage", found.stage},
+                     {"value", value_text(found.value)},
+                     {"frames", std::move(frames)}};
+  append_line(dump_json_compact({{"iter", found.iter}, {"non_finite", what}}));
+}
+
+void MetricsFile::append_line(const std::string& line) {
+  const std::string text = line + '\n';
   if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() ||
       std::fflush(file_.get()) != 0) {
     fail(path_, "room for another line");
@@ -97,11 +198,24 @@ void MetricsFile::append(const Progress& progress) {
 
 std::vector<MetricsRow> read_metrics(const std::filesystem::path& path) {
   std::vector<MetricsRow> rows;
-  for_each_line(read_file(path), path, [&](const MetricsRow& row, std::size_t) {
-    rows.push_back(row);
+  for_each_line(read_file(path), path, [&](const Json& line, std::size_t, const std::string&) {
+    if (!line.contains("watch") && !line.contains("non_finite")) rows.push_back(row_of(line));
     return true;
   });
   return rows;
+}
+
+WatchLines read_watch(const std::filesystem::path& path) {
+  WatchLines lines;
+  for_each_line(read_file(path), path, [&](const Json& line, std::size_t, const std::string& name) {
+    const Index iter = line.at("iter").get<Index>();
+    if (line.contains("watch")) lines.frames.push_back(frame_of(line.at("watch"), iter, name));
+    if (line.contains("non_finite")) {
+      lines.non_finite.push_back(non_finite_of(line.at("non_finite"), iter, name));
+    }
+    return true;
+  });
+  return lines;
 }
 
 }  // namespace prenorm

@@ -2,14 +2,23 @@
 //
 //   {"iter":120,"loss":2.41,"lr":0.0006,"grad_norm":0.91,"tokens_per_second":8100,"elapsed":33.1}
 //
-// "val_loss" is there where an evaluation was made. A number that is not finite is null.
+// "val_loss" is there where an evaluation was made. A number that is not finite is null. A run that
+// is watched has two more kinds of lines, of the blocks' health and of where a number stopped being
+// finite:
+//
+//   {"iter":120,"watch":{"loss":2.41,"grad_norm":0.91,"layers":[{"rms":1.2,"spread":1.2,
+//    "largest":5.1,"zeros":0.02,"max_score":3.3,"grad_norm":0.3}, …]}}
+//   {"iter":137,"non_finite":{"pass":"forward","layer":3,"stage":"transformer.h.3.attn scores",
+//    "value":"inf","frames":[{"iter":110,"loss":…,"layers":[…]}, …]}}
 #pragma once
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "prenorm/train/non_finite.h"
 #include "prenorm/train/progress.h"
 
 namespace prenorm {
@@ -26,10 +35,13 @@ class MetricsFile {
   // Throws IoError.
   explicit MetricsFile(std::filesystem::path path, Index keep_through = -1);
 
-  // Appends a line and hands it to the system. Throws IoError (a full disk, for one).
+  // Append a line and hand it to the system. Throw IoError (a full disk, for one).
   void append(const Progress& progress);
+  void append(const WatchFrame& frame);
+  void append(const NonFinite& found);
 
  private:
+  void append_line(const std::string& text);
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
@@ -37,8 +49,16 @@ class MetricsFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// All complete lines, in order. Throws IoError, and FormatError naming the line that is not ours;
-// a last line without an end is left out.
+// All complete lines of progress, in order. Throws IoError, and FormatError naming the line that is
+// not ours; a last line without an end is left out.
 std::vector<MetricsRow> read_metrics(const std::filesystem::path& path);
+
+// What the watch has written, in order. Numbers that were not finite are NaN. Throws as
+// read_metrics().
+struct WatchLines {
+  std::vector<WatchFrame> frames;
+  std::vector<NonFinite> non_finite;
+};
+WatchLines read_watch(const std::filesystem::path& path);
 
 }  // namespace prenorm

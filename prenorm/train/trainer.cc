@@ -48,7 +48,8 @@ Trainer::Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions op
       optimizer_(model.parameters(), adamw_options(options_)),
       work_(model.make_workspace(options_.batch_size, model.config().block_size)),
       inputs_(static_cast<std::size_t>(options_.batch_size * model.config().block_size)),
-      targets_(inputs_.size()) {}
+      targets_(inputs_.size()),
+      watch_(callbacks_.watch_interval > 0 ? std::make_unique<Watch>(model) : nullptr) {}
 
 TrainResult Trainer::train() {
   const Index first = position_.iter, evaluated = position_.last_eval_iter;
@@ -70,6 +71,7 @@ TrainResult Trainer::train() {
     clock_.begin_lap();
     const StepResult done = step();
     clock_.end_step();
+    if (watch_) tell_watch();
     if (done.skipped) note_skip(done);
   }
   if (position_.iter > first || position_.last_eval_iter > evaluated || result.interrupted) {
@@ -81,23 +83,32 @@ TrainResult Trainer::train() {
   return result;
 }
 
-StepResult Trainer::step() {
+// Forward and backward over one micro-batch of a step.
+LossSum Trainer::pass(Index step, Index micro, const GptObserver* observer) {
   const Index time = model_.config().block_size, batch = options_.batch_size;
   const double total = static_cast<double>(options_.sequences_per_step() * time);
-  StepResult result{.learning_rate = learning_rate_at(options_, position_.iter)};
+  const Index first_sequence = micro * batch;
+  fill_batch(data_.train, options_.seed, step, first_sequence, time, inputs_, targets_);
+  const TokenBatch tokens{TokenMatrix(inputs_.data(), {batch, time}),
+                          TokenMatrix(targets_.data(), {batch, time})};
+  return model_.forward_backward(run_, work_, tokens, 1.0 / total,
+                                 {.seed = options_.seed,
+                                  .step = static_cast<std::uint32_t>(step),
+                                  .first_sequence = first_sequence},
+                                 observer);
+}
+
+StepResult Trainer::step() {
+  const Index iter = position_.iter;
+  StepResult result{.learning_rate = learning_rate_at(options_, iter)};
+  const bool watched = watch_due();
   LossSum sum;
   for (Index micro = 0; micro < options_.gradient_accumulation_steps; ++micro) {
-    const Index first_sequence = micro * batch;
-    fill_batch(data_.train, options_.seed, position_.iter, first_sequence, time, inputs_, targets_);
-    const TokenBatch tokens{TokenMatrix(inputs_.data(), {batch, time}),
-                            TokenMatrix(targets_.data(), {batch, time})};
-    sum += model_.forward_backward(run_, work_, tokens, 1.0 / total,
-                                   {.seed = options_.seed,
-                                    .step = static_cast<std::uint32_t>(position_.iter),
-                                    .first_sequence = first_sequence});
+    sum += pass(iter, micro, watched && micro == 0 ? watch_->observer() : nullptr);
   }
   model_.finish_gradients(run_, work_);
   result.loss = sum.mean();
+  if (watched) frame_ = watch_->finish(iter + 1);
   if (std::isfinite(result.loss)) {
     const AdamW::Result update = optimizer_.step(run_, result.learning_rate);
     result.grad_norm = update.grad_norm;
@@ -105,6 +116,11 @@ StepResult Trainer::step() {
   } else {
     model_.parameters().zero_grad();
     result.skipped = true;
+  }
+  if (watched) {
+    frame_->loss = result.loss;
+    // Of a step without a finite loss it was not computed.
+    frame_->grad_norm = std::isfinite(result.loss) ? result.grad_norm : result.loss;
   }
   count_step(result);
   return result;
@@ -123,7 +139,45 @@ void Trainer::count_step(const StepResult& result) {
   position_.last_grad_norm = result.grad_norm;
 }
 
+bool Trainer::watch_due() const {
+  return watch_ && (position_.iter == 0 || (position_.iter + 1) % callbacks_.watch_interval == 0);
+}
+
+void Trainer::tell_watch() {
+  constexpr std::size_t kFrames = 5;
+  if (!frame_) return;
+  frames_.push_back(*frame_);
+  if (frames_.size() > kFrames) frames_.pop_front();
+  if (callbacks_.on_watch) callbacks_.on_watch(*frame_);
+  frame_.reset();
+}
+
+// The step that was skipped, once more: the weights are those that it began with.
+void Trainer::tell_non_finite(const StepResult& result) {
+  if (!callbacks_.on_non_finite) return;
+  const Index iter = position_.iter - 1;
+  NonFinite bad;
+  bad.pass = "sum";
+  bad.stage = "gradient norm";
+  bad.value = result.grad_norm;
+  model_.parameters().zero_grad();
+  for (Index micro = 0; micro < options_.gradient_accumulation_steps; ++micro) {
+    NonFiniteTrace trace(model_);
+    const LossSum loss = pass(iter, micro, trace.observer());
+    model_.finish_gradients(run_, work_);
+    trace.look_at_loss(loss.mean());
+    model_.parameters().zero_grad();
+    if (!trace.found()) continue;
+    bad = *trace.found();
+    break;
+  }
+  bad.iter = position_.iter;
+  bad.frames.assign(frames_.begin(), frames_.end());
+  callbacks_.on_non_finite(bad);
+}
+
 void Trainer::note_skip(const StepResult& result) {
+  if (watch_ && position_.bad_steps_in_a_row == 1) tell_non_finite(result);
   if (callbacks_.on_skip) {
     callbacks_.on_skip({.iter = position_.iter - 1,
                         .loss = result.loss,

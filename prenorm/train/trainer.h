@@ -7,7 +7,9 @@
 // A step is a function of the weights, the moments and (seed, step): how a run is cut into
 // sessions, micro-batches or threads changes no bit of it.
 #pragma once
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,8 +17,10 @@
 #include "prenorm/train/adamw.h"
 #include "prenorm/train/clock.h"
 #include "prenorm/train/data.h"
+#include "prenorm/train/non_finite.h"
 #include "prenorm/train/options.h"
 #include "prenorm/train/progress.h"
+#include "prenorm/train/watch.h"
 
 namespace prenorm {
 
@@ -38,6 +42,14 @@ struct TrainCallbacks {
   std::function<void(const SkippedStep&)> on_skip;
   // Polled after each step: true finishes training here, after a save.
   std::function<bool()> should_stop;
+
+  // The watch (watch.h): the health of each block in the first step and in every one whose number
+  // is a multiple of the interval; 0: none, and nothing is computed for it. It changes no bit.
+  Index watch_interval = 0;
+  std::function<void(const WatchFrame&)> on_watch = {};
+  // With a watch, before on_skip: where the first bad number of a skipped step came from; of steps
+  // that are skipped in a row, of the first.
+  std::function<void(const NonFinite&)> on_non_finite = {};
 };
 
 // All that a run remembers besides weights and moments.
@@ -104,6 +116,10 @@ class Trainer {
   void report();
   void count_step(const StepResult& result);
   void note_skip(const StepResult& result);
+  LossSum pass(Index step, Index micro, const GptObserver* observer);
+  bool watch_due() const;
+  void tell_watch();
+  void tell_non_finite(const StepResult& result);
   void save(SaveReason reason);
 
   const Runtime& run_;
@@ -116,7 +132,10 @@ class Trainer {
   std::vector<TokenId> inputs_, targets_;  // [batch_size, block_size]
   TrainingPosition position_;
   TrainingClock clock_;
-  Index saved_iter_ = 0;  // of this session: a resumed run starts saved
+  Index saved_iter_ = 0;             // of this session: a resumed run starts saved
+  std::unique_ptr<Watch> watch_;     // none: not watched
+  std::optional<WatchFrame> frame_;  // of the last step, where it was watched
+  std::deque<WatchFrame> frames_;    // the last few
 };
 
 }  // namespace prenorm

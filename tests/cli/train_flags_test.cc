@@ -64,5 +64,12 @@ TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
   EXPECT_EQ(read.flags.train.min_learning_rate(), 0.0005);
 }
 
+TEST(TrainFlags, a_watch_looks_each_log_interval_unless_told_otherwise) {
+  EXPECT_EQ(Read({}).flags.watch_steps(), 0);
+  EXPECT_EQ(Read({"--watch", "--log-interval", "7"}).flags.watch_steps(), 7);
+  EXPECT_EQ(Read({"--watch", "--watch-interval", "3"}).flags.watch_steps(), 3);
+  EXPECT_THROW(Read({"--watch-interval", "3"}), ConfigError);
+}
+
 }  // namespace
 }  // namespace prenorm::cli

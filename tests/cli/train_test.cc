@@ -180,5 +180,39 @@ TEST_F(TrainVerb, the_first_interrupt_saves_and_ends_and_the_run_goes_on_from_th
   EXPECT_GE(state["position"]["iter"].get<int>(), 3);
 }
 
+TEST_F(TrainVerb, a_watch_goes_into_metrics_and_report_and_changes_no_bit) {
+  EXPECT_EQ(train({"--out-dir", "plain"}).code, 0);
+  const Ran ran = train({"--out-dir", "watched", "--watch"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(weights("watched"), weights("plain"));
+  EXPECT_EQ(slurp(scratch_ / "watched/training_state.safetensors"),
+            slurp(scratch_ / "plain/training_state.safetensors"));
+  std::vector<int> iters;
+  for (const std::string& line : lines_of(slurp(scratch_ / "watched/metrics.jsonl"))) {
+    const auto object = nlohmann::json::parse(line);
+    if (!object.contains("watch")) continue;
+    iters.push_back(object["iter"]);
+    ASSERT_EQ(object["watch"]["layers"].size(), 1u);
+    for (const char* key : {"rms", "spread", "largest", "zeros", "max_score", "grad_norm"}) {
+      EXPECT_TRUE(object["watch"]["layers"][0][key].is_number()) << key;
+    }
+  }
+  EXPECT_EQ(iters, (std::vector<int>{1, 5, 10, 15, 20}));  // the log interval
+  EXPECT_THAT(slurp(scratch_ / "watched/report.html"), HasSubstr("Health by block"));
+  EXPECT_THAT(slurp(scratch_ / "plain/report.html"), Not(HasSubstr("Health by block")));
+  EXPECT_THAT(slurp(scratch_ / "plain/metrics.jsonl"), Not(HasSubstr("watch")));
+}
+
+TEST_F(TrainVerb, a_watched_run_that_breaks_down_tells_where_with_the_frames_before) {
+  const Ran ran =
+      train({"--watch", "--watch-interval", "1", "--learning-rate", "1e6", "--grad-clip", "0",
+             "--warmup-iters", "0", "--norm", "post", "--eval-interval", "0"});
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_THAT(ran.err, HasSubstr("watch: step 1: first bad number in "));
+  EXPECT_THAT(ran.err, HasSubstr("watch:   iter 1: loss "));
+  EXPECT_THAT(slurp(scratch_ / "run/metrics.jsonl"), HasSubstr("\"non_finite\":{\""));
+  EXPECT_THAT(slurp(scratch_ / "run/report.html"), HasSubstr("First bad number"));
+}
+
 }  // namespace
 }  // namespace prenorm::cli

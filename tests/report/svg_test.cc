@@ -139,6 +139,7 @@ TEST(Svg, logarithmic_ticks_are_powers_of_ten_with_twos_and_fives_where_there_is
   EXPECT_THAT(log_ticks(1, 1e12, 6),
               ElementsAre(DoubleEq(1), DoubleEq(1e2), DoubleEq(1e4), DoubleEq(1e6), DoubleEq(1e8),
                           DoubleEq(1e10), DoubleEq(1e12)));
+  EXPECT_THAT(log_ticks(2.1, 2.9, 6), ElementsAre(DoubleEq(2.5)));
   EXPECT_TRUE(log_ticks(0, 1, 6).empty());
   EXPECT_TRUE(log_ticks(2, 1, 6).empty());
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -137,6 +138,79 @@ TEST_F(Metrics, a_full_disk_is_an_error) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   std::filesystem::create_symlink("/dev/full", path_);
   EXPECT_THROW(MetricsFile(path_).append(at(1)), IoError);
+}
+
+WatchFrame frame(Index iter) {
+  WatchFrame out;
+  out.iter = iter;
+  out.loss = 2.5;
+  out.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  out.layers = {{1.0 / 3, 0.25, 5.0, 0.5, -2.0, 0.75}, {2, 3, 4, 0, 6, 7}};
+  return out;
+}
+
+TEST_F(Metrics, lines_of_the_watch_read_back_as_written_and_are_no_rows) {
+  MetricsFile file(path_);
+  NonFinite bad{30,
+                "forward",
+                3,
+                "transformer.h.3.attn scores",
+                std::numeric_limits<double>::infinity(),
+                {frame(10), frame(20)}};
+  file.append(frame(10));
+  file.append(at(10));
+  file.append(bad);
+  bad.layer = -1;
+  bad.value = std::numeric_limits<double>::quiet_NaN();
+  file.append(bad);
+  EXPECT_THAT(iters(), ElementsAre(10));
+  EXPECT_THAT(text(), HasSubstr("\"grad_norm\":null"));
+  const WatchLines lines = read_watch(path_);
+  ASSERT_EQ(lines.frames.size(), 1u);
+  EXPECT_EQ(lines.frames[0].iter, 10);
+  EXPECT_EQ(lines.frames[0].loss, 2.5);
+  EXPECT_TRUE(std::isnan(lines.frames[0].grad_norm));
+  ASSERT_EQ(lines.frames[0].layers.size(), 2u);
+  const LayerHealth& health = lines.frames[0].layers[0];
+  EXPECT_EQ(health.rms, 1.0 / 3);
+  EXPECT_EQ(health.spread, 0.25);
+  EXPECT_EQ(health.largest, 5.0);
+  EXPECT_EQ(health.zeros, 0.5);
+  EXPECT_EQ(health.max_score, -2.0);
+  EXPECT_EQ(health.grad_norm, 0.75);
+  ASSERT_EQ(lines.non_finite.size(), 2u);
+  EXPECT_EQ(lines.non_finite[0].iter, 30);
+  EXPECT_EQ(lines.non_finite[0].pass, "forward");
+  EXPECT_EQ(lines.non_finite[0].layer, 3);
+  EXPECT_EQ(lines.non_finite[0].stage, "transformer.h.3.attn scores");
+  EXPECT_TRUE(std::isinf(lines.non_finite[0].value));
+  ASSERT_EQ(lines.non_finite[0].frames.size(), 2u);
+  EXPECT_EQ(lines.non_finite[0].frames[1].iter, 20);
+  EXPECT_EQ(lines.non_finite[1].layer, -1);
+  EXPECT_TRUE(std::isnan(lines.non_finite[1].value));
+}
+
+TEST_F(Metrics, resuming_cuts_the_lines_of_the_watch_too) {
+  {
+    MetricsFile file(path_);
+    for (const Index iter : {10, 20, 30}) {
+      file.append(frame(iter));
+      file.append(at(iter));
+    }
+  }
+  MetricsFile file(path_, 20);
+  EXPECT_EQ(read_watch(path_).frames.size(), 2u);
+  EXPECT_THAT(iters(), ElementsAre(10, 20));
+}
+
+TEST_F(Metrics, a_damaged_line_of_the_watch_is_an_error) {
+  for (const char* line :
+       {R"({"iter":1,"watch":3})", R"({"iter":1,"watch":{"loss":1}})",
+        R"({"iter":1,"non_finite":{"pass":"forward"}})",
+        R"({"iter":1,"non_finite":{"pass":1,"stage":"x","value":"nan","frames":[]}})"}) {
+    write(std::string(line) + "\n");
+    EXPECT_THROW(read_watch(path_), FormatError) << line;
+  }
 }
 
 }  // namespace

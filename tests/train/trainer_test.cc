@@ -216,5 +216,96 @@ TEST(Trainer, a_text_shorter_than_a_window_is_an_error_with_both_numbers) {
   }
 }
 
+TEST(Trainer, a_watch_changes_no_bit_of_weights_and_moments) {
+  GptConfig config = small_config();
+  config.attn_pdrop = config.resid_pdrop = 0.1;
+  SmallRun plain(small_options(), {}, config);
+  plain.trainer->train();
+  std::vector<WatchFrame> frames;
+  TrainCallbacks callbacks;
+  callbacks.watch_interval = 1;
+  callbacks.on_watch = [&](const WatchFrame& frame) { frames.push_back(frame); };
+  SmallRun watched(small_options(), callbacks, config);
+  watched.trainer->train();
+  EXPECT_EQ(watched.weights(), plain.weights());
+  EXPECT_EQ(watched.trainer->position().last_loss, plain.trainer->position().last_loss);
+  ASSERT_EQ(frames.size(), 20u);
+  for (const WatchFrame& frame : frames) {
+    ASSERT_EQ(frame.layers.size(), 2u);
+    EXPECT_GT(frame.layers[1].rms, 0.0);
+    EXPECT_GT(frame.layers[1].grad_norm, 0.0);
+    EXPECT_LT(frame.layers[1].grad_norm, frame.grad_norm);
+  }
+}
+
+TEST(Trainer, the_first_step_and_each_multiple_of_the_interval_are_watched) {
+  std::vector<Index> iters;
+  TrainCallbacks callbacks;
+  callbacks.watch_interval = 6;
+  callbacks.on_watch = [&](const WatchFrame& frame) { iters.push_back(frame.iter); };
+  SmallRun run(small_options(), callbacks);
+  run.trainer->train();
+  EXPECT_THAT(iters, ElementsAre(1, 6, 12, 18));
+}
+
+TEST(Trainer, a_watched_run_tells_where_the_first_bad_number_came_from) {
+  std::vector<NonFinite> bad;
+  Record record;
+  SmallRun run;
+  TrainOptions options = small_options();
+  options.max_bad_steps = 3;
+  options.eval_interval = 0;
+  options.gradient_accumulation_steps = 2;
+  TrainCallbacks callbacks = recording(record, run.trainer);
+  callbacks.watch_interval = 1;
+  Index good = 0;
+  callbacks.on_watch = [&](const WatchFrame& frame) {
+    if (++good != 7) return;
+    EXPECT_EQ(frame.iter, 7);
+    for (Parameter& p : run.model.parameters()) {
+      if (p.name != "transformer.h.1.attn.c_attn.weight") continue;
+      for (float& w : p.value) w *= 1e28f;  // finite, with scores that are not
+    }
+  };
+  callbacks.on_non_finite = [&](const NonFinite& found) {
+    EXPECT_TRUE(record.skips.empty());  // told first
+    bad.push_back(found);
+  };
+  run.trainer =
+      std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), options, callbacks);
+  EXPECT_THROW(run.trainer->train(), NumericalError);
+  ASSERT_EQ(bad.size(), 1u);  // of three steps in a row that are skipped
+  EXPECT_EQ(bad[0].iter, 8);
+  EXPECT_EQ(bad[0].pass, "forward");
+  EXPECT_EQ(bad[0].layer, 1);
+  EXPECT_EQ(bad[0].stage, "transformer.h.1.attn scores");
+  EXPECT_FALSE(std::isfinite(bad[0].value));
+  ASSERT_EQ(bad[0].frames.size(), 5u);
+  EXPECT_EQ(bad[0].frames.front().iter, 4);
+  EXPECT_TRUE(std::isfinite(bad[0].frames[3].loss));
+  EXPECT_EQ(bad[0].frames.back().iter, 8);
+  EXPECT_EQ(record.skips.size(), 3u);
+  for (const float g : run.model.parameters().grads()) ASSERT_EQ(g, 0.0f);
+}
+
+TEST(Trainer, gradients_that_are_bad_in_their_sum_alone_are_told_as_such) {
+  std::vector<NonFinite> bad;
+  TrainCallbacks callbacks;
+  callbacks.watch_interval = 1;
+  Gpt* model = nullptr;
+  callbacks.on_watch = [&](const WatchFrame& frame) {
+    if (frame.iter == 2) model->parameters().grads()[5] = std::numeric_limits<float>::quiet_NaN();
+  };
+  callbacks.on_non_finite = [&](const NonFinite& found) { bad.push_back(found); };
+  TrainOptions options = small_options();
+  options.max_iters = 5;
+  SmallRun run(options, callbacks);
+  model = &run.model;
+  run.trainer->train();
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_EQ(bad[0].pass, "sum");
+  EXPECT_EQ(run.trainer->position().skipped_steps, 1);
+}
+
 }  // namespace
 }  // namespace prenorm
