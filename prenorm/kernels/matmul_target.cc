@@ -23,68 +23,62 @@ void pack_transposed_panel(const float* b, Index b_row, Index k, Index columns, 
   pack_transposed(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
 }
 
-// c[i, :] += the tile's sums.
+// Rows of a panel's worth of work: with them, their sums and one block of the panel stay in the
+// nearest cache.
+constexpr Index kStripRows = 48;
+static_assert(kStripRows % kTileRows == 0);
+
+// What becomes of the sums when their last block is there.
+enum class Close { kNot, kStore, kAddToRow, kAddToC };
+
+// Where a tile's block of products goes.
+struct Destination {
+  float* sums;       // [rows][kTileWidth]: the sum so far
+  bool opens;        // nothing is in `sums` yet
+  Close close;       // c = sums, row + sums or c + sums
+  const float* row;  // [kTileWidth]
+  float* c;
+  Index c_row;
+};
+
+// Adds the tile to the sums, or with these to c.
 template <int Rows>
-HWY_INLINE void add_rows(const Tile<Rows, kTileVectors>& t, float* c, Index c_row) {
+HWY_INLINE void add_rows(Tile<Rows, kTileVectors>& t, const Destination& to) {
   const DF d;
 #pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < kTileVectors; ++j) {
-      float* to = c + i * c_row + j * kFloatLanes;
-      hn::StoreU(hn::Add(hn::LoadU(d, to), t.sum[i][j]), d, to);
-    }
-  }
-}
-
-// c[i, :] += the sums over k, group after group and in each block after block; `group` is
-// kSumGroup, or kSumBlock for blocks alone. c is a full-width tile.
-template <int Rows>
-HWY_INLINE void add_tile(const float* a, Index a_row, Index a_step, const float* panel, Index k,
-                         Index group, float* c, Index c_row) {
-  alignas(64) float sums[Rows * kTileWidth];
-  for (Index k0 = 0; k0 < k; k0 += kSumBlock) {
-    auto t =
-        tile_product<Rows, kTileVectors>(a + k0 * a_step, a_row, a_step, panel + k0 * kTileWidth,
-                                         kTileWidth, std::min(kSumBlock, k - k0));
-    const Index end = k0 + kSumBlock;
-    const bool opens = k0 % group == 0, closes = end >= k || end % group == 0;
-    if (opens && closes) {
-      add_rows(t, c, c_row);
-      continue;
-    }
-    const DF d;
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kTileVectors; ++j) {
-        float* sum = sums + i * kTileWidth + j * kFloatLanes;
-        if (!opens) t.sum[i][j] = hn::Add(hn::Load(d, sum), t.sum[i][j]);
-        if (!closes) hn::Store(t.sum[i][j], d, sum);
+      float* sum = to.sums + i * kTileWidth + j * kFloatLanes;
+      if (!to.opens) t.sum[i][j] = hn::Add(hn::Load(d, sum), t.sum[i][j]);
+      if (to.close == Close::kNot) {
+        hn::Store(t.sum[i][j], d, sum);
+        continue;
       }
+      float* c = to.c + i * to.c_row + j * kFloatLanes;
+      if (to.close == Close::kAddToRow) {
+        t.sum[i][j] = hn::Add(hn::Load(d, to.row + j * kFloatLanes), t.sum[i][j]);
+      } else if (to.close == Close::kAddToC) {
+        t.sum[i][j] = hn::Add(hn::LoadU(d, c), t.sum[i][j]);
+      }
+      hn::StoreU(t.sum[i][j], d, c);
     }
-    if (closes) add_rows(t, c, c_row);
   }
 }
 
 template <int Rows>
-void add_tile_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel, Index k,
-                 Index group, float* c, Index c_row) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows) return add_tile<Rows>(a, a_row, a_step, panel, k, group, c, c_row);
-    add_tile_of<Rows - 1>(rows, a, a_row, a_step, panel, k, group, c, c_row);
-  }
+void add_block(const float* a, Index a_row, Index a_step, const float* panel, Index k,
+               const Destination& to) {
+  auto t = tile_product<Rows, kTileVectors>(a, a_row, a_step, panel, kTileWidth, k);
+  add_rows(t, to);
 }
 
-// What one row of a tile starts from.
-HWY_INLINE void start_row(const MatmulPiece& p, Index n, Index columns, const float* c, float* to) {
-  const Epilogue& e = *p.epilogue;
-  if (!p.first || e.accumulate) {
-    if (to != c) std::copy_n(c, columns, to);
-  } else if (e.bias) {
-    std::copy_n(e.bias.data() + p.n + n, columns, to);
-  } else {
-    std::fill_n(to, columns, 0.0f);
+template <int Rows>
+void add_block_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel,
+                  Index k, const Destination& to) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return add_block<Rows>(a, a_row, a_step, panel, k, to);
+    add_block_of<Rows - 1>(rows, a, a_row, a_step, panel, k, to);
   }
 }
 
@@ -156,36 +150,98 @@ void finish_row(const MatmulPiece& p, Index row, Index n, Index columns, float* 
   if (j < columns) finish_part(e, p.m + row, p.n + n + j, columns - j, c + j);
 }
 
-// All row tiles of the piece against one panel.
-void one_panel(const MatmulPiece& p, Index n, const float* panel) {
-  const Epilogue& e = *p.epilogue;
-  const Index columns = std::min(kTileWidth, p.columns - n);
-  const bool finish = p.last && (e.residual || e.activated || e.activation_input);
-  const bool whole = columns == kTileWidth;
-  alignas(64) float edge[kTileRows * kTileWidth];
-  if (!whole) std::fill_n(edge, kTileRows * kTileWidth, 0.0f);
-  for (Index m = 0; m < p.rows; m += kTileRows) {
-    const Index rows = std::min<Index>(kTileRows, p.rows - m);
-    float* c = p.c + m * p.c_row + n;
-    float* tile = whole ? c : edge;
-    const Index tile_row = whole ? p.c_row : kTileWidth;
-    for (Index i = 0; i < rows; ++i) {
-      start_row(p, n, columns, c + i * p.c_row, tile + i * tile_row);
-    }
-    if (p.a_transposed) {
-      add_tile_of<kTileRows>(rows, p.a_scratch + m * p.k, 1, kTileRows, panel, p.k, kSumBlock, tile,
-                             tile_row);
-    } else {
-      add_tile_of<kTileRows>(rows, p.a + m * p.a_row, p.a_row, 1, panel, p.k, kSumGroup, tile,
-                             tile_row);
-    }
-    for (Index i = 0; i < rows; ++i) {
-      float* to = c + i * p.c_row;
-      if (!whole) std::copy_n(tile + i * tile_row, columns, to);
-      if (finish) finish_row(p, m + i, n, columns, to);
+// Some rows of the piece, up to kStripRows, against one panel: block after block of k, so that a
+// block of the panel is read from the nearest cache by all but its first tile.
+class Strip {
+ public:
+  Strip(const MatmulPiece& piece, Index first_row, Index first_column, const float* panel)
+      : p_(piece),
+        m_(first_row),
+        n_(first_column),
+        rows_(std::min(kStripRows, p_.rows - m_)),
+        columns_(std::min(kTileWidth, p_.columns - n_)),
+        panel_(panel),
+        group_(p_.a_transposed ? p_.k : kSumGroup),
+        c_(p_.c + m_ * p_.c_row + n_) {
+    const Epilogue& e = *p_.epilogue;
+    const Index count = e.bias ? columns_ : 0;
+    if (count > 0) std::copy_n(e.bias.data() + p_.n + n_, count, start_);
+    std::fill(start_ + count, start_ + kTileWidth, 0.0f);
+  }
+
+  void run() {
+    const Epilogue& e = *p_.epilogue;
+    const bool finish = p_.last && (e.residual || e.activated || e.activation_input);
+    if (p_.a_transposed) load_sums();
+    for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
+      const Index end = std::min(p_.k, k + kSumBlock);
+      const Close close = how_to_close(k, end);
+      for (Index m = 0; m < rows_; m += kTileRows) {
+        one_block(m, k, end, close);
+        if (finish && end == p_.k) finish_rows(m);
+      }
     }
   }
-}
+
+ private:
+  Index tile_rows(Index m) const { return std::min<Index>(kTileRows, rows_ - m); }
+  bool whole() const { return columns_ == kTileWidth; }
+
+  Close how_to_close(Index k, Index end) const {
+    if (end != p_.k && end % group_ != 0) return Close::kNot;
+    if (p_.a_transposed) return Close::kStore;
+    const bool from_start = p_.first && k < group_ && !p_.epilogue->accumulate;
+    return from_start ? Close::kAddToRow : Close::kAddToC;
+  }
+
+  // A weight gradient's blocks are added to what c holds one after another.
+  void load_sums() {
+    for (Index m = 0; m < rows_; ++m) {
+      float* to = sums_ + m * kTileWidth;
+      std::copy_n(c_ + m * p_.c_row, columns_, to);
+      std::fill(to + columns_, to + kTileWidth, 0.0f);
+    }
+  }
+
+  void one_block(Index m, Index k, Index end, Close close) {
+    const Index rows = tile_rows(m);
+    alignas(64) float edge[kTileRows * kTileWidth];
+    float* c = c_ + m * p_.c_row;
+    Destination to{
+        sums_ + m * kTileWidth, k % group_ == 0 && !p_.a_transposed, close, start_, c, p_.c_row};
+    if (!whole()) {
+      to.c = edge;
+      to.c_row = kTileWidth;
+      if (close == Close::kAddToC) copy_columns(c, p_.c_row, rows, edge, kTileWidth);
+    }
+    if (p_.a_transposed) {
+      const float* a = p_.a_scratch + (m_ + m) * p_.k + k * kTileRows;
+      add_block_of<kTileRows>(rows, a, 1, kTileRows, panel_ + k * kTileWidth, end - k, to);
+    } else {
+      const float* a = p_.a + (m_ + m) * p_.a_row + k;
+      add_block_of<kTileRows>(rows, a, p_.a_row, 1, panel_ + k * kTileWidth, end - k, to);
+    }
+    if (!whole() && close != Close::kNot) copy_columns(edge, kTileWidth, rows, c, p_.c_row);
+  }
+
+  void copy_columns(const float* from, Index from_row, Index rows, float* to, Index to_row) const {
+    for (Index i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns_, to + i * to_row);
+  }
+
+  void finish_rows(Index m) const {
+    for (Index i = m; i < m + tile_rows(m); ++i) {
+      finish_row(p_, m_ + i, n_, columns_, c_ + i * p_.c_row);
+    }
+  }
+
+  const MatmulPiece& p_;
+  Index m_, n_, rows_, columns_;
+  const float* panel_;
+  Index group_;
+  float* c_;
+  alignas(64) float start_[kTileWidth];
+  alignas(64) float sums_[kStripRows * kTileWidth];
+};
 
 // aᵀ as tiles of [k][kTileRows]: row by row of a, which is how it lies in memory.
 void pack_left(const MatmulPiece& p) {
@@ -205,7 +261,8 @@ void pack_left(const MatmulPiece& p) {
 void piece(const MatmulPiece& p) {
   if (p.a_transposed) pack_left(p);
   for (Index n = 0; n < p.columns; n += kTileWidth) {
-    one_panel(p, n, p.panels + n / kTileWidth * p.panel_stride);
+    const float* panel = p.panels + n / kTileWidth * p.panel_stride;
+    for (Index m = 0; m < p.rows; m += kStripRows) Strip(p, m, n, panel).run();
   }
 }
 

@@ -42,6 +42,7 @@ HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::Zero(d);
   }
+#pragma GCC unroll 2
   for (Index kk = 0; kk < k; ++kk) {
     VF row[Vectors];
 #pragma GCC unroll 4
