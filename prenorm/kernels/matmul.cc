@@ -11,7 +11,8 @@ namespace {
 // Tuning, not arithmetic: k is cut into stretches of whole groups or blocks and n into chunks so
 // that a packed chunk stays in the last-level cache; c then holds the sum so far between stretches.
 constexpr Index kForwardStretch = kSumGroup, kGradientStretch = 512;
-constexpr Index kPackRows = 256;
+constexpr Index kPackRows = 256, kTilesTogether = 2;
+constexpr Index kLineFloats = 16;
 constexpr Index kChunkFloats = Index{1} << 20;
 constexpr Index kRowGroup = 96, kColumnGroup = 384;
 
@@ -53,50 +54,82 @@ struct Product {
   Index m, n, k;
 };
 
-// Packs [n0, n1) × [k0, k1) of b into `panels`.
-void pack_chunk(const Runtime& run, const MatmulTarget& target, const Right& b, Index k0, Index k1,
-                Index n0, Index n1, float* panels) {
-  const Index width = target.width, stretch = k1 - k0;
-  const Index across = ceil_div(n1 - n0, width), down = ceil_div(stretch, kPackRows);
-  const Index row = b.matrix.stride(0);
-  run.pool().run(across * down, [&](Index item, int) {
-    const Index p = item / down, k = item % down * kPackRows;
-    const Index n = n0 + p * width, columns = std::min(width, n1 - n);
-    const Index count = std::min(kPackRows, stretch - k);
-    float* to = panels + (p * stretch + k) * width;
-    if (b.form == Right::Form::kPlain) {
-      target.pack_plain(b.matrix.data() + (k0 + k) * row + n, row, count, columns, to);
-    } else {
-      target.pack_transposed(b.matrix.data() + n * row + k0 + k, row, count, columns, to);
+// A part of a product: [k0, k1) of the sum, columns [n0, n1) of c; and where it is packed.
+struct Chunk {
+  Index k0, k1, n0, n1;
+  const float* panels;
+  Index panel_stride;
+  const float* left = nullptr;  // tiles of aᵀ
+  Index left_stride = 0;
+
+  Index depth() const { return k1 - k0; }
+};
+
+// Packs panel p of `chunk`, rows [k, k + count) of it.
+void pack_panel(const MatmulTarget& target, const Right& b, const Chunk& chunk, Index p, Index k,
+                Index count, float* panels) {
+  const Index n = chunk.n0 + p * target.width, columns = std::min(target.width, chunk.n1 - n);
+  const Index row = b.matrix.stride(0), from_k = chunk.k0 + k;
+  float* to = panels + p * chunk.panel_stride + k * target.width;
+  if (b.form == Right::Form::kPlain) {
+    target.pack_plain(b.matrix.data() + from_k * row + n, row, count, columns, to);
+  } else {
+    target.pack_transposed(b.matrix.data() + n * row + from_k, row, count, columns, to);
+  }
+}
+
+// Packs the chunk's part of b into `panels` and, for a weight gradient, of a into `left`.
+void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
+                const Chunk& chunk, float* panels, float* left) {
+  const Index across = ceil_div(chunk.n1 - chunk.n0, target.width);
+  const Index down = ceil_div(chunk.depth(), kPackRows);
+  const Index tiles = left == nullptr ? 0 : ceil_div(p.m, target.rows);
+  const Index of_left = ceil_div(tiles, kTilesTogether);
+  run.pool().run(of_left + across * down, [&](Index item, int) {
+    if (item >= of_left) {
+      const Index panel = (item - of_left) / down, k = (item - of_left) % down * kPackRows;
+      const Index count = std::min(kPackRows, chunk.depth() - k);
+      pack_panel(target, p.b, chunk, panel, k, count, panels);
+      return;
+    }
+    const Index row = p.a.stride(0), end = std::min(tiles, (item + 1) * kTilesTogether);
+    for (Index tile = item * kTilesTogether; tile < end; ++tile) {
+      const Index m = tile * target.rows;
+      target.pack_left(p.a.data() + chunk.k0 * row + m, row, chunk.depth(),
+                       std::min(target.rows, p.m - m), left + tile * chunk.left_stride);
     }
   });
 }
 
-// The chunk c[:, n0:n1] += a[:, k0:k1] b[k0:k1, n0:n1] from packed panels.
-void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p, Index k0,
-                   Index k1, Index n0, Index n1, const float* panels, Index panel_stride) {
-  const Grid grid(target, p.m, n1 - n0, run.threads());
-  run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {
+// The chunk c[:, n0:n1] += a[:, k0:k1] b[k0:k1, n0:n1] from what was packed.
+void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
+                   const Chunk& chunk) {
+  const Index width = chunk.n1 - chunk.n0;
+  const Grid grid(target, p.m, width, run.threads());
+  run.pool().run(grid.rows * grid.columns, [&](Index item, int) {
     const Index m = item % grid.rows * grid.row_group;
     const Index n = item / grid.rows * grid.column_group;
     MatmulPiece piece;
-    piece.a_row = p.a.stride(0);
-    piece.a_transposed = p.a_transposed;
-    piece.a =
-        p.a_transposed ? p.a.data() + k0 * piece.a_row + m : p.a.data() + m * piece.a_row + k0;
-    piece.a_scratch = p.a_transposed ? run.worker_scratch(worker) : nullptr;
-    piece.panels = panels + n / target.width * panel_stride;
-    piece.panel_stride = panel_stride;
+    piece.weight_gradient = p.a_transposed;
+    if (p.a_transposed) {
+      piece.a_row = chunk.left_stride;
+      piece.a = chunk.left + m / target.rows * chunk.left_stride;
+    } else {
+      piece.a_row = p.a.stride(0);
+      piece.a = p.a.data() + m * piece.a_row + chunk.k0;
+    }
+    piece.panels = chunk.panels + n / target.width * chunk.panel_stride;
+    piece.panel_stride = chunk.panel_stride;
     piece.rows = std::min(grid.row_group, p.m - m);
-    piece.columns = std::min(grid.column_group, n1 - n0 - n);
-    piece.k = k1 - k0;
+    piece.columns = std::min(grid.column_group, width - n);
+    piece.k = chunk.depth();
     piece.c_row = p.c.stride(0);
-    piece.c = p.c.data() + m * piece.c_row + n0 + n;
-    piece.first = k0 == 0;
-    piece.last = k1 == p.k;
+    piece.c = p.c.data() + m * piece.c_row + chunk.n0 + n;
+    piece.first = chunk.k0 == 0;
+    piece.last = chunk.k1 == p.k;
     piece.epilogue = &p.epilogue;
     piece.m = m;
-    piece.n = n0 + n;
+    piece.n = chunk.n0 + n;
     target.piece(piece);
   });
 }
@@ -107,25 +140,26 @@ void multiply(const Runtime& run, const Product& p) {
   const MatmulTarget& target = matmul_target(run.isa());
   if (p.b.form == Right::Form::kPacked) {
     assert(p.b.packed->serves(run));
-    const Index stride = p.k * target.width;
-    compute_chunk(run, target, p, 0, p.k, 0, p.n, p.b.packed->panel(0), stride);
+    compute_chunk(run, target, p, {0, p.k, 0, p.n, p.b.packed->panel(0), p.k * target.width});
     return;
   }
   const Index stretch = p.a_transposed ? stretch_length(p.k, kGradientStretch, kSumBlock)
                                        : stretch_length(p.k, kForwardStretch, kSumGroup);
-  const Index chunk = std::max(target.width, kChunkFloats / stretch / target.width * target.width);
-  const Index columns = std::min(chunk, round_up(p.n, target.width));
-  float* panels = run.shared_scratch(static_cast<std::size_t>(stretch * columns));
-  if (p.a_transposed) {
-    const Index rows = round_up(std::min(kRowGroup, p.m), target.rows);
-    run.reserve_worker_scratch(static_cast<std::size_t>(rows * stretch));
-  }
-  for (Index n0 = 0; n0 < p.n; n0 += chunk) {
-    const Index n1 = std::min(p.n, n0 + chunk);
+  const Index most = std::max(target.width, kChunkFloats / stretch / target.width * target.width);
+  const Index columns = std::min(most, round_up(p.n, target.width));
+  // A line more than the tile, so that neighbours do not share the cache's sets.
+  const Index left_stride = stretch * target.rows + kLineFloats;
+  const Index left_floats = p.a_transposed ? ceil_div(p.m, target.rows) * left_stride : 0;
+  float* panels = run.shared_scratch(static_cast<std::size_t>(stretch * columns + left_floats));
+  float* left = p.a_transposed ? panels + stretch * columns : nullptr;
+  for (Index n0 = 0; n0 < p.n; n0 += most) {
     for (Index k0 = 0; k0 < p.k; k0 += stretch) {
       const Index k1 = std::min(p.k, k0 + stretch);
-      pack_chunk(run, target, p.b, k0, k1, n0, n1, panels);
-      compute_chunk(run, target, p, k0, k1, n0, n1, panels, (k1 - k0) * target.width);
+      const Chunk chunk{
+          k0,   k1,         n0, std::min(p.n, n0 + most), panels, (k1 - k0) * target.width,
+          left, left_stride};
+      pack_chunk(run, target, p, chunk, panels, left);
+      compute_chunk(run, target, p, chunk);
     }
   }
 }
@@ -150,7 +184,11 @@ PackedMatrix::PackedMatrix(const Runtime& run, const Right& source)
       n_(source.n()),
       width_(matmul_target(run.isa()).width),
       isa_(run.isa()) {
-  pack_chunk(run, matmul_target(run.isa()), source, 0, k_, 0, n_, memory_.floats().data());
+  float* panels = memory_.floats().data();
+  const Chunk chunk{0, k_, 0, n_, panels, k_ * width_};
+  Product product{};
+  product.b = source;
+  pack_chunk(run, matmul_target(run.isa()), product, chunk, panels, nullptr);
 }
 
 void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const Epilogue& epilogue) {

@@ -161,7 +161,7 @@ class Strip {
         rows_(std::min(kStripRows, p_.rows - m_)),
         columns_(std::min(kTileWidth, p_.columns - n_)),
         panel_(panel),
-        group_(p_.a_transposed ? p_.k : kSumGroup),
+        group_(p_.weight_gradient ? p_.k : kSumGroup),
         c_(p_.c + m_ * p_.c_row + n_) {
     const Epilogue& e = *p_.epilogue;
     const Index count = e.bias ? columns_ : 0;
@@ -172,7 +172,7 @@ class Strip {
   void run() {
     const Epilogue& e = *p_.epilogue;
     const bool finish = p_.last && (e.residual || e.activated || e.activation_input);
-    if (p_.a_transposed) load_sums();
+    if (p_.weight_gradient) load_sums();
     for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
       const Index end = std::min(p_.k, k + kSumBlock);
       const Close close = how_to_close(k, end);
@@ -189,7 +189,7 @@ class Strip {
 
   Close how_to_close(Index k, Index end) const {
     if (end != p_.k && end % group_ != 0) return Close::kNot;
-    if (p_.a_transposed) return Close::kStore;
+    if (p_.weight_gradient) return Close::kStore;
     const bool from_start = p_.first && k < group_ && !p_.epilogue->accumulate;
     return from_start ? Close::kAddToRow : Close::kAddToC;
   }
@@ -208,14 +208,14 @@ class Strip {
     alignas(64) float edge[kTileRows * kTileWidth];
     float* c = c_ + m * p_.c_row;
     Destination to{
-        sums_ + m * kTileWidth, k % group_ == 0 && !p_.a_transposed, close, start_, c, p_.c_row};
+        sums_ + m * kTileWidth, k % group_ == 0 && !p_.weight_gradient, close, start_, c, p_.c_row};
     if (!whole()) {
       to.c = edge;
       to.c_row = kTileWidth;
       if (close == Close::kAddToC) copy_columns(c, p_.c_row, rows, edge, kTileWidth);
     }
-    if (p_.a_transposed) {
-      const float* a = p_.a_scratch + (m_ + m) * p_.k + k * kTileRows;
+    if (p_.weight_gradient) {
+      const float* a = p_.a + (m_ + m) / kTileRows * p_.a_row + k * kTileRows;
       add_block_of<kTileRows>(rows, a, 1, kTileRows, panel_ + k * kTileWidth, end - k, to);
     } else {
       const float* a = p_.a + (m_ + m) * p_.a_row + k;
@@ -243,23 +243,21 @@ class Strip {
   alignas(64) float sums_[kStripRows * kTileWidth];
 };
 
-// aᵀ as tiles of [k][kTileRows]: row by row of a, which is how it lies in memory.
-void pack_left(const MatmulPiece& p) {
-  const Index whole = p.rows / kTileRows * kTileRows;
-  for (Index k = 0; k < p.k; ++k) {
-    const float* from = p.a + k * p.a_row;
-    float* to = p.a_scratch + k * kTileRows;
-    for (Index m = 0; m < whole; m += kTileRows) {
-      std::memcpy(to + m * p.k, from + m, kTileRows * sizeof(float));
+void pack_left(const float* a, Index a_row, Index k, Index rows, float* tile) {
+  if (rows == kTileRows) {
+    for (Index i = 0; i < k; ++i) {
+      std::memcpy(tile + i * kTileRows, a + i * a_row, kTileRows * sizeof(float));
     }
-    for (Index m = whole; m < round_up(p.rows, kTileRows); ++m) {
-      to[whole * p.k + m - whole] = m < p.rows ? from[m] : 0.0f;
+    return;
+  }
+  for (Index i = 0; i < k; ++i) {
+    for (Index m = 0; m < kTileRows; ++m) {
+      tile[i * kTileRows + m] = m < rows ? a[i * a_row + m] : 0.0f;
     }
   }
 }
 
 void piece(const MatmulPiece& p) {
-  if (p.a_transposed) pack_left(p);
   for (Index n = 0; n < p.columns; n += kTileWidth) {
     const float* panel = p.panels + n / kTileWidth * p.panel_stride;
     for (Index m = 0; m < p.rows; m += kStripRows) Strip(p, m, n, panel).run();
@@ -289,7 +287,7 @@ void column_sums(const float* x, Index x_row, Index rows, Index columns, float* 
 }  // namespace
 
 const MatmulTarget kMatmulTarget = {kTileRows, kTileWidth, pack_plain_panel, pack_transposed_panel,
-                                    piece,     column_sums};
+                                    pack_left, piece,      column_sums};
 
 #endif  // PRENORM_FMA_TARGET
 }  // namespace prenorm::kernels::HWY_NAMESPACE

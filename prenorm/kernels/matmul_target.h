@@ -7,10 +7,9 @@ namespace prenorm::kernels {
 
 // One piece of a product: some rows against some panels over one stretch of k.
 struct MatmulPiece {
-  const float* a = nullptr;   // rows of a, or whole a when packing it
-  Index a_row = 0;            // elements between rows of a (of aᵀ when a_transposed)
-  bool a_transposed = false;  // a is [K, M]; packed into `a_scratch` first
-  float* a_scratch = nullptr;
+  const float* a = nullptr;       // [rows, k], or packed tiles
+  Index a_row = 0;                // elements between rows, or from one packed tile to the next
+  bool weight_gradient = false;   // a is packed; blocks are added to c without groups
   const float* panels = nullptr;  // [panels][k][width]
   Index panel_stride = 0;
   Index rows = 0, columns = 0, k = 0;  // of this piece; columns may end inside the last panel
@@ -26,6 +25,8 @@ struct MatmulTarget {
   // One panel: k × columns (at most width) of the source, zero-padded.
   void (*pack_plain)(const float* b, Index b_row, Index k, Index columns, float* panel);
   void (*pack_transposed)(const float* b, Index b_row, Index k, Index columns, float* panel);
+  // One tile's rows of a from aᵀ [k, rows]: [k][rows of a tile], zero-padded.
+  void (*pack_left)(const float* a, Index a_row, Index k, Index rows, float* tile);
   void (*piece)(const MatmulPiece& piece);
   void (*column_sums)(const float* x, Index x_row, Index rows, Index columns, float* sums);
 };
