@@ -15,6 +15,10 @@ constexpr Index kPackRows = 256, kTilesTogether = 2;
 constexpr Index kLineFloats = 16;
 constexpr Index kChunkFloats = Index{1} << 20;
 constexpr Index kRowGroup = 96, kColumnGroup = 384;
+// A product of few rows would spend its time on packing: each piece packs the blocks that it uses,
+// which then do not travel from one core to another.
+constexpr Index kFewRows = 512, kFewLeftFloats = Index{1} << 17;
+constexpr Index kLocalRows = 256, kLocalStretch = 1024;
 
 // `unit` divides `longest`: what may not be cut.
 Index stretch_length(Index k, Index longest, Index unit) {
@@ -26,15 +30,16 @@ Index stretch_length(Index k, Index longest, Index unit) {
 struct Grid {
   Index row_group, column_group, rows, columns;
 
-  Grid(const MatmulTarget& target, Index m, Index n, int threads) {
-    row_group = m <= 16 ? m : kRowGroup;
+  Grid(const MatmulTarget& target, Index m, Index n, Index most_rows, int threads) {
+    row_group =
+        m <= 16 ? m : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
     column_group = std::max(target.width, kColumnGroup / target.width * target.width);
     const Index wanted = threads == 1 ? 1 : Index{threads} * 6;
     while (count(m, n) < wanted) {
       if (column_group >= 2 * target.width && column_group > row_group) {
         column_group = round_up(column_group / 2, target.width);
       } else if (row_group >= 48) {
-        row_group /= 2;
+        row_group = round_up(row_group / 2, target.rows);
       } else {
         break;
       }
@@ -81,7 +86,7 @@ void pack_panel(const MatmulTarget& target, const Right& b, const Chunk& chunk, 
 // Packs the chunk's part of b into `panels` and, for a weight gradient, of a into `left`.
 void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
                 const Chunk& chunk, float* panels, float* left) {
-  const Index across = ceil_div(chunk.n1 - chunk.n0, target.width);
+  const Index across = panels == nullptr ? 0 : ceil_div(chunk.n1 - chunk.n0, target.width);
   const Index down = ceil_div(chunk.depth(), kPackRows);
   const Index tiles = left == nullptr ? 0 : ceil_div(p.m, target.rows);
   const Index of_left = ceil_div(tiles, kTilesTogether);
@@ -105,8 +110,11 @@ void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p
 void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
                    const Chunk& chunk) {
   const Index width = chunk.n1 - chunk.n0;
-  const Grid grid(target, p.m, width, run.threads());
-  run.pool().run(grid.rows * grid.columns, [&](Index item, int) {
+  const Grid grid(target, p.m, width, chunk.panels == nullptr ? kLocalRows : kRowGroup,
+                  run.threads());
+  run.reserve_worker_scratch(static_cast<std::size_t>(
+      kSumBlock * target.width + (grid.row_group + 1) * round_up(grid.column_group, target.width)));
+  run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {
     const Index m = item % grid.rows * grid.row_group;
     const Index n = item / grid.rows * grid.column_group;
     MatmulPiece piece;
@@ -118,8 +126,16 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
       piece.a_row = p.a.stride(0);
       piece.a = p.a.data() + m * piece.a_row + chunk.k0;
     }
-    piece.panels = chunk.panels + n / target.width * chunk.panel_stride;
-    piece.panel_stride = chunk.panel_stride;
+    if (chunk.panels != nullptr) {
+      piece.panels = chunk.panels + n / target.width * chunk.panel_stride;
+      piece.panel_stride = chunk.panel_stride;
+    } else {
+      piece.b_row = p.b.matrix.stride(0);
+      piece.b_transposed = p.b.form == Right::Form::kTransposed;
+      piece.b = p.b.matrix.data() + (piece.b_transposed ? (chunk.n0 + n) * piece.b_row + chunk.k0
+                                                        : chunk.k0 * piece.b_row + chunk.n0 + n);
+    }
+    piece.scratch = run.worker_scratch(worker);
     piece.rows = std::min(grid.row_group, p.m - m);
     piece.columns = std::min(grid.column_group, width - n);
     piece.k = chunk.depth();
@@ -143,22 +159,29 @@ void multiply(const Runtime& run, const Product& p) {
     compute_chunk(run, target, p, {0, p.k, 0, p.n, p.b.packed->panel(0), p.k * target.width});
     return;
   }
-  const Index stretch = p.a_transposed ? stretch_length(p.k, kGradientStretch, kSumBlock)
-                                       : stretch_length(p.k, kForwardStretch, kSumGroup);
-  const Index most = std::max(target.width, kChunkFloats / stretch / target.width * target.width);
+  const bool local = p.m <= kFewRows || p.m * p.k <= kFewLeftFloats;
+  const Index stretch =
+      p.a_transposed ? stretch_length(p.k, local ? kLocalStretch : kGradientStretch, kSumBlock)
+      : local        ? p.k
+                     : stretch_length(p.k, kForwardStretch, kSumGroup);
+  const Index most =
+      local ? round_up(p.n, target.width)
+            : std::max(target.width, kChunkFloats / stretch / target.width * target.width);
   const Index columns = std::min(most, round_up(p.n, target.width));
   // A line more than the tile, so that neighbours do not share the cache's sets.
   const Index left_stride = stretch * target.rows + kLineFloats;
   const Index left_floats = p.a_transposed ? ceil_div(p.m, target.rows) * left_stride : 0;
-  float* panels = run.shared_scratch(static_cast<std::size_t>(stretch * columns + left_floats));
-  float* left = p.a_transposed ? panels + stretch * columns : nullptr;
+  const Index panel_floats = local ? 0 : stretch * columns;
+  float* scratch = run.shared_scratch(static_cast<std::size_t>(panel_floats + left_floats));
+  float* panels = local ? nullptr : scratch;
+  float* left = p.a_transposed ? scratch + panel_floats : nullptr;
   for (Index n0 = 0; n0 < p.n; n0 += most) {
     for (Index k0 = 0; k0 < p.k; k0 += stretch) {
       const Index k1 = std::min(p.k, k0 + stretch);
       const Chunk chunk{
           k0,   k1,         n0, std::min(p.n, n0 + most), panels, (k1 - k0) * target.width,
           left, left_stride};
-      pack_chunk(run, target, p, chunk, panels, left);
+      if (panels != nullptr || left != nullptr) pack_chunk(run, target, p, chunk, panels, left);
       compute_chunk(run, target, p, chunk);
     }
   }

@@ -23,11 +23,6 @@ void pack_transposed_panel(const float* b, Index b_row, Index k, Index columns, 
   pack_transposed(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
 }
 
-// Rows of a panel's worth of work: with them, their sums and one block of the panel stay in the
-// nearest cache.
-constexpr Index kStripRows = 48;
-static_assert(kStripRows % kTileRows == 0);
-
 // What becomes of the sums when their last block is there.
 enum class Close { kNot, kStore, kAddToRow, kAddToC };
 
@@ -150,42 +145,72 @@ void finish_row(const MatmulPiece& p, Index row, Index n, Index columns, float* 
   if (j < columns) finish_part(e, p.m + row, p.n + n + j, columns - j, c + j);
 }
 
-// Some rows of the piece, up to kStripRows, against one panel: block after block of k, so that a
-// block of the panel is read from the nearest cache by all but its first tile.
-class Strip {
+// One piece: block after block of k, in each panel after panel, in each tile after tile. So a block
+// of a panel is read from the nearest cache by all tiles but the first, the rows' block of a from
+// the next one by all panels but the first, and c is touched once.
+class Piece {
  public:
-  Strip(const MatmulPiece& piece, Index first_row, Index first_column, const float* panel)
+  explicit Piece(const MatmulPiece& piece)
       : p_(piece),
-        m_(first_row),
-        n_(first_column),
-        rows_(std::min(kStripRows, p_.rows - m_)),
-        columns_(std::min(kTileWidth, p_.columns - n_)),
-        panel_(panel),
         group_(p_.weight_gradient ? p_.k : kSumGroup),
-        c_(p_.c + m_ * p_.c_row + n_) {
-    const Epilogue& e = *p_.epilogue;
-    const Index count = e.bias ? columns_ : 0;
-    if (count > 0) std::copy_n(e.bias.data() + p_.n + n_, count, start_);
-    std::fill(start_ + count, start_ + kTileWidth, 0.0f);
-  }
+        block_(p_.scratch),
+        start_(block_ + kSumBlock * kTileWidth),
+        sums_(start_ + round_up(p_.columns, kTileWidth)) {}
 
   void run() {
     const Epilogue& e = *p_.epilogue;
     const bool finish = p_.last && (e.residual || e.activated || e.activation_input);
+    load_start();
     if (p_.weight_gradient) load_sums();
     for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
       const Index end = std::min(p_.k, k + kSumBlock);
       const Close close = how_to_close(k, end);
-      for (Index m = 0; m < rows_; m += kTileRows) {
-        one_block(m, k, end, close);
-        if (finish && end == p_.k) finish_rows(m);
+      for (Index n = 0; n < p_.columns; n += kTileWidth) {
+        const float* block = panel_block(n, k, end);
+        for (Index m = 0; m < p_.rows; m += kTileRows) {
+          one_tile(m, n, k, end, block, close);
+          if (finish && end == p_.k) finish_rows(m, n);
+        }
       }
     }
   }
 
  private:
-  Index tile_rows(Index m) const { return std::min<Index>(kTileRows, rows_ - m); }
-  bool whole() const { return columns_ == kTileWidth; }
+  Index tile_rows(Index m) const { return std::min<Index>(kTileRows, p_.rows - m); }
+  Index panel_columns(Index n) const { return std::min(kTileWidth, p_.columns - n); }
+  float* c(Index m, Index n) const { return p_.c + m * p_.c_row + n; }
+  float* sums(Index m, Index n) const { return sums_ + n * p_.rows + m * kTileWidth; }
+
+  // What a row of c starts from.
+  void load_start() {
+    const ConstVector& bias = p_.epilogue->bias;
+    const Index count = bias ? p_.columns : 0;
+    if (count > 0) std::copy_n(bias.data() + p_.n, count, start_);
+    std::fill(start_ + count, start_ + round_up(p_.columns, kTileWidth), 0.0f);
+  }
+
+  // A weight gradient's blocks are added to what c holds one after another.
+  void load_sums() {
+    for (Index n = 0; n < p_.columns; n += kTileWidth) {
+      const Index count = panel_columns(n);
+      for (Index m = 0; m < p_.rows; ++m) {
+        std::copy_n(c(m, n), count, sums(m, n));
+        std::fill(sums(m, n) + count, sums(m, n) + kTileWidth, 0.0f);
+      }
+    }
+  }
+
+  const float* panel_block(Index n, Index k, Index end) const {
+    if (p_.panels != nullptr) {
+      return p_.panels + n / kTileWidth * p_.panel_stride + k * kTileWidth;
+    }
+    if (p_.b_transposed) {
+      pack_transposed_panel(p_.b + n * p_.b_row + k, p_.b_row, end - k, panel_columns(n), block_);
+    } else {
+      pack_plain_panel(p_.b + k * p_.b_row + n, p_.b_row, end - k, panel_columns(n), block_);
+    }
+    return block_;
+  }
 
   Close how_to_close(Index k, Index end) const {
     if (end != p_.k && end % group_ != 0) return Close::kNot;
@@ -194,53 +219,44 @@ class Strip {
     return from_start ? Close::kAddToRow : Close::kAddToC;
   }
 
-  // A weight gradient's blocks are added to what c holds one after another.
-  void load_sums() {
-    for (Index m = 0; m < rows_; ++m) {
-      float* to = sums_ + m * kTileWidth;
-      std::copy_n(c_ + m * p_.c_row, columns_, to);
-      std::fill(to + columns_, to + kTileWidth, 0.0f);
-    }
-  }
-
-  void one_block(Index m, Index k, Index end, Close close) {
-    const Index rows = tile_rows(m);
+  void one_tile(Index m, Index n, Index k, Index end, const float* block, Close close) {
+    const Index rows = tile_rows(m), columns = panel_columns(n);
+    const bool whole = columns == kTileWidth;
     alignas(64) float edge[kTileRows * kTileWidth];
-    float* c = c_ + m * p_.c_row;
-    Destination to{
-        sums_ + m * kTileWidth, k % group_ == 0 && !p_.weight_gradient, close, start_, c, p_.c_row};
-    if (!whole()) {
+    Destination to{sums(m, n), k % group_ == 0 && !p_.weight_gradient, close, start_ + n, c(m, n),
+                   p_.c_row};
+    if (!whole) {
       to.c = edge;
       to.c_row = kTileWidth;
-      if (close == Close::kAddToC) copy_columns(c, p_.c_row, rows, edge, kTileWidth);
+      if (close == Close::kAddToC) copy_rows(c(m, n), p_.c_row, rows, columns, edge, kTileWidth);
     }
     if (p_.weight_gradient) {
-      const float* a = p_.a + (m_ + m) / kTileRows * p_.a_row + k * kTileRows;
-      add_block_of<kTileRows>(rows, a, 1, kTileRows, panel_ + k * kTileWidth, end - k, to);
+      const float* a = p_.a + m / kTileRows * p_.a_row + k * kTileRows;
+      add_block_of<kTileRows>(rows, a, 1, kTileRows, block, end - k, to);
     } else {
-      const float* a = p_.a + (m_ + m) * p_.a_row + k;
-      add_block_of<kTileRows>(rows, a, p_.a_row, 1, panel_ + k * kTileWidth, end - k, to);
+      add_block_of<kTileRows>(rows, p_.a + m * p_.a_row + k, p_.a_row, 1, block, end - k, to);
     }
-    if (!whole() && close != Close::kNot) copy_columns(edge, kTileWidth, rows, c, p_.c_row);
+    if (!whole && close != Close::kNot) {
+      copy_rows(edge, kTileWidth, rows, columns, c(m, n), p_.c_row);
+    }
   }
 
-  void copy_columns(const float* from, Index from_row, Index rows, float* to, Index to_row) const {
-    for (Index i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns_, to + i * to_row);
+  static void copy_rows(const float* from, Index from_row, Index rows, Index columns, float* to,
+                        Index to_row) {
+    for (Index i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns, to + i * to_row);
   }
 
-  void finish_rows(Index m) const {
+  void finish_rows(Index m, Index n) const {
     for (Index i = m; i < m + tile_rows(m); ++i) {
-      finish_row(p_, m_ + i, n_, columns_, c_ + i * p_.c_row);
+      finish_row(p_, i, n, panel_columns(n), c(i, n));
     }
   }
 
   const MatmulPiece& p_;
-  Index m_, n_, rows_, columns_;
-  const float* panel_;
   Index group_;
-  float* c_;
-  alignas(64) float start_[kTileWidth];
-  alignas(64) float sums_[kStripRows * kTileWidth];
+  float* block_;  // [kSumBlock][kTileWidth]
+  float* start_;  // [columns], padded
+  float* sums_;   // [panels][rows][kTileWidth]
 };
 
 void pack_left(const float* a, Index a_row, Index k, Index rows, float* tile) {
@@ -257,10 +273,25 @@ void pack_left(const float* a, Index a_row, Index k, Index rows, float* tile) {
   }
 }
 
+// Rows that are taken together where the panels are ready: their sums and a block of the panel fit
+// the nearest cache.
+constexpr Index kStripRows = 48;
+static_assert(kStripRows % kTileRows == 0);
+
 void piece(const MatmulPiece& p) {
+  if (p.panels == nullptr) return Piece(p).run();
   for (Index n = 0; n < p.columns; n += kTileWidth) {
-    const float* panel = p.panels + n / kTileWidth * p.panel_stride;
-    for (Index m = 0; m < p.rows; m += kStripRows) Strip(p, m, n, panel).run();
+    for (Index m = 0; m < p.rows; m += kStripRows) {
+      MatmulPiece strip = p;
+      strip.rows = std::min(kStripRows, p.rows - m);
+      strip.columns = std::min(kTileWidth, p.columns - n);
+      strip.a = p.a + (p.weight_gradient ? m / kTileRows : m) * p.a_row;
+      strip.panels = p.panels + n / kTileWidth * p.panel_stride;
+      strip.c = p.c + m * p.c_row + n;
+      strip.m = p.m + m;
+      strip.n = p.n + n;
+      Piece(strip).run();
+    }
   }
 }
 

@@ -10,8 +10,12 @@ struct MatmulPiece {
   const float* a = nullptr;       // [rows, k], or packed tiles
   Index a_row = 0;                // elements between rows, or from one packed tile to the next
   bool weight_gradient = false;   // a is packed; blocks are added to c without groups
-  const float* panels = nullptr;  // [panels][k][width]
+  const float* panels = nullptr;  // [panels][k][width]; null: blocks of b are packed here
   Index panel_stride = 0;
+  const float* b = nullptr;  // [k, columns], or [columns, k] if transposed
+  Index b_row = 0;
+  bool b_transposed = false;
+  float* scratch = nullptr;            // of this worker: matmul_scratch() floats
   Index rows = 0, columns = 0, k = 0;  // of this piece; columns may end inside the last panel
   float* c = nullptr;                  // c[0, 0] of this piece
   Index c_row = 0;

@@ -52,10 +52,14 @@ HWY_INLINE void transpose4(const float* HWY_RESTRICT from, Index from_row, float
 // `padded` become zero.
 HWY_INLINE void pack_transposed(const float* HWY_RESTRICT from, Index from_row, Index rows,
                                 Index columns, Index padded, float* HWY_RESTRICT to, Index to_row) {
+  constexpr Index kLine = 16;  // floats of a cache line, of which all are taken while it is near
   const Index whole_columns = columns / 4 * 4, whole_rows = rows / 4 * 4;
-  for (Index k = 0; k < whole_rows; k += 4) {
+  for (Index k0 = 0; k0 < whole_rows; k0 += kLine) {
+    const Index end = std::min(whole_rows, k0 + kLine);
     for (Index j = 0; j < whole_columns; j += 4) {
-      transpose4(from + j * from_row + k, from_row, to + k * to_row + j, to_row);
+      for (Index k = k0; k < end; k += 4) {
+        transpose4(from + j * from_row + k, from_row, to + k * to_row + j, to_row);
+      }
     }
   }
   for (Index k = 0; k < rows; ++k) {
