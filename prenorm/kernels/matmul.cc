@@ -11,7 +11,7 @@ namespace {
 // Tuning, not arithmetic: k is cut into stretches of whole groups or blocks and n into chunks so
 // that a packed chunk stays in the last-level cache; c then holds the sum so far between stretches.
 constexpr Index kForwardStretch = kSumGroup, kGradientStretch = 512;
-constexpr Index kPackRows = 256, kTilesTogether = 2;
+constexpr Index kPackRows = 256, kTilesTogether = 8;
 constexpr Index kLineFloats = 16;
 constexpr Index kChunkFloats = Index{1} << 20;
 constexpr Index kRowGroup = 96, kColumnGroup = 384;
@@ -97,12 +97,10 @@ void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p
       pack_panel(target, p.b, chunk, panel, k, count, panels);
       return;
     }
-    const Index row = p.a.stride(0), end = std::min(tiles, (item + 1) * kTilesTogether);
-    for (Index tile = item * kTilesTogether; tile < end; ++tile) {
-      const Index m = tile * target.rows;
-      target.pack_left(p.a.data() + chunk.k0 * row + m, row, chunk.depth(),
-                       std::min(target.rows, p.m - m), left + tile * chunk.left_stride);
-    }
+    const Index m = item * kTilesTogether * target.rows;
+    target.pack_left(p.a.data() + chunk.k0 * p.a.stride(0) + m, p.a.stride(0), chunk.depth(),
+                     std::min(kTilesTogether * target.rows, p.m - m),
+                     left + item * kTilesTogether * chunk.left_stride, chunk.left_stride);
   });
 }
 

@@ -259,17 +259,17 @@ class Piece {
   float* sums_;   // [panels][rows][kTileWidth]
 };
 
-void pack_left(const float* a, Index a_row, Index k, Index rows, float* tile) {
-  if (rows == kTileRows) {
-    for (Index i = 0; i < k; ++i) {
-      std::memcpy(tile + i * kTileRows, a + i * a_row, kTileRows * sizeof(float));
-    }
-    return;
-  }
+void pack_left(const float* a, Index a_row, Index k, Index rows, float* tiles, Index tile_stride) {
+  const Index whole = rows / kTileRows, rest = rows % kTileRows;
   for (Index i = 0; i < k; ++i) {
-    for (Index m = 0; m < kTileRows; ++m) {
-      tile[i * kTileRows + m] = m < rows ? a[i * a_row + m] : 0.0f;
+    const float* from = a + i * a_row;
+    float* to = tiles + i * kTileRows;
+    for (Index t = 0; t < whole; ++t) {
+      std::memcpy(to + t * tile_stride, from + t * kTileRows, kTileRows * sizeof(float));
     }
+    if (rest == 0) continue;
+    to += whole * tile_stride;
+    for (Index m = 0; m < kTileRows; ++m) to[m] = m < rest ? from[whole * kTileRows + m] : 0.0f;
   }
 }
 
@@ -295,23 +295,38 @@ void piece(const MatmulPiece& p) {
   }
 }
 
-// sums[j] += Σ rows, in blocks of 256, each summed in double.
+// Rows [begin, end) of kVectors times sixteen columns, summed in double and added to the sums.
+template <int kVectors>
+void add_token_block(const float* x, Index x_row, Index begin, Index end, float* sums) {
+  D16 sum[kVectors];
+  for (D16& s : sum) s = set_d(0.0);
+  for (Index m = begin; m < end; ++m) {
+    const float* row = x + m * x_row;
+    for (int v = 0; v < kVectors; ++v) sum[v] = add(sum[v], load_d(row + v * kLanes));
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    store_d(add(load_d(sums + v * kLanes), sum[v]), sums + v * kLanes);
+  }
+}
+
+void add_token_block_part(const float* x, Index x_row, Index begin, Index end, Index columns,
+                          float* sums) {
+  D16 sum = set_d(0.0);
+  for (Index m = begin; m < end; ++m) sum = add(sum, load_d_part(x + m * x_row, columns, 0.0f));
+  store_d_part(add(load_d_part(sums, columns, 0.0f), sum), sums, columns);
+}
+
+// sums[j] += Σ rows, in blocks of 256, each summed in double; some whole lines of a row at a time.
 void column_sums(const float* x, Index x_row, Index rows, Index columns, float* sums) {
-  for (Index j = 0; j < columns; j += kLanes) {
-    const Index count = std::min(kLanes, columns - j);
-    for (Index m0 = 0; m0 < rows; m0 += kTokenBlock) {
-      const Index m1 = std::min(rows, m0 + kTokenBlock);
-      D16 sum = set_d(0.0);
-      if (count == kLanes) {
-        for (Index m = m0; m < m1; ++m) sum = add(sum, load_d(x + m * x_row + j));
-        store_d(add(load_d(sums + j), sum), sums + j);
-      } else {
-        for (Index m = m0; m < m1; ++m) {
-          sum = add(sum, load_d_part(x + m * x_row + j, count, 0.0f));
-        }
-        store_d_part(add(load_d_part(sums + j, count, 0.0f), sum), sums + j, count);
-      }
+  constexpr int kTogether = 4;
+  for (Index m = 0; m < rows; m += kTokenBlock) {
+    const Index end = std::min(rows, m + kTokenBlock);
+    Index j = 0;
+    for (; j + kTogether * kLanes <= columns; j += kTogether * kLanes) {
+      add_token_block<kTogether>(x + j, x_row, m, end, sums + j);
     }
+    for (; j + kLanes <= columns; j += kLanes) add_token_block<1>(x + j, x_row, m, end, sums + j);
+    if (j < columns) add_token_block_part(x + j, x_row, m, end, columns - j, sums + j);
   }
 }
 

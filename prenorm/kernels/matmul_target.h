@@ -29,8 +29,9 @@ struct MatmulTarget {
   // One panel: k × columns (at most width) of the source, zero-padded.
   void (*pack_plain)(const float* b, Index b_row, Index k, Index columns, float* panel);
   void (*pack_transposed)(const float* b, Index b_row, Index k, Index columns, float* panel);
-  // One tile's rows of a from aᵀ [k, rows]: [k][rows of a tile], zero-padded.
-  void (*pack_left)(const float* a, Index a_row, Index k, Index rows, float* tile);
+  // Tiles [k][rows of a tile] from aᵀ [k, rows], the last one zero-padded.
+  void (*pack_left)(const float* a, Index a_row, Index k, Index rows, float* tiles,
+                    Index tile_stride);
   void (*piece)(const MatmulPiece& piece);
   void (*column_sums)(const float* x, Index x_row, Index rows, Index columns, float* sums);
 };
