@@ -110,6 +110,18 @@ void ThreadPool::run_shared(Index first, std::uint32_t count, const Body& body) 
   epoch_.notify_all();
   while (claim_and_run(0)) {
   }
+  if (!measure_waits_) return wait_for(count);
+  const auto start = std::chrono::steady_clock::now();
+  wait_for(count);
+  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void ThreadPool::measure_waits(bool on) {
+  measure_waits_ = on;
+  waited_ = 0.0;
+}
+
+void ThreadPool::wait_for(std::uint32_t count) {
   const auto finished = [&] { return done_.load(std::memory_order_acquire) == count; };
   while (!spin_until(finished)) {
     const std::uint32_t seen = done_.load(std::memory_order_acquire);

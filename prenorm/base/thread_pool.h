@@ -34,10 +34,16 @@ class ThreadPool {
   // must not call run() on the same pool. One caller at a time.
   void run(Index pieces, Body body);
 
+  // Seconds that the caller has waited at the ends of loops for the other workers' last pieces,
+  // since measuring them was switched on.
+  void measure_waits(bool on);
+  double waited() const { return waited_; }
+
  private:
   void work(int worker);
   void stop();
   bool claim_and_run(int worker);
+  void wait_for(std::uint32_t count);
   void run_shared(Index first, std::uint32_t count, const Body& body);
 
   // The ticket holds the loop's number in its upper half and the next piece in its lower half; a
@@ -49,6 +55,8 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> done_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   std::atomic<bool> stop_{false};
+  bool measure_waits_ = false;
+  double waited_ = 0.0;
   std::vector<std::thread> workers_;
 };
 

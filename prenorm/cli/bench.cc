@@ -2,12 +2,15 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
+#include "prenorm/cli/bench_profile.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
+#include "prenorm/generate/benchmark.h"
 #include "prenorm/kernels/limits.h"
 #include "prenorm/kernels/matmul_benchmark.h"
 #include "prenorm/train/benchmark.h"
@@ -40,11 +43,10 @@ class Bench : public Verb {
 
   void declare(OptionTable& table) override {
     table.group("What");
-    table.texts("part", parts_, "PART", "train, matmul or limits").from_positionals();
+    table.texts("part", parts_, "PART", "train, generate, matmul or limits").from_positionals();
     table.real("seconds", seconds_, {0.0, 3600.0, true},
-               "time to measure for (train: all steps; "
-               "matmul: each product)");
-    table.group("Model (train)");
+               "time to measure for (train, generate: all; matmul: each product)");
+    table.group("Model (train, generate)");
     table.integer("n-layer", config_.n_layer, {1, 100000}, "Transformer blocks");
     table.integer("n-head", config_.n_head, {1, 100000}, "attention heads");
     table.integer("n-embd", config_.n_embd, {1, 1000000}, "width");
@@ -52,15 +54,23 @@ class Bench : public Verb {
     table.integer("vocab-size", config_.vocab_size, {1, 10000000}, "tokens in the vocabulary");
     table.integer("batch-size", batch_, {1, 1000000}, "sequences in a step");
     table.toggle("bias", config_.bias, "biases in linear layers and norms");
+    table.flag("profile", profile_,
+               "train: where a step's time goes, and each part's share of its limit");
+    table.group("Generation");
+    table.integer("prompt-tokens", load_.prompt_tokens, {1, 1000000}, "tokens of each prompt");
+    table.integer("tokens", load_.tokens, {1, 1000000}, "tokens generated after it");
+    table.integer("sequences", load_.sequences, {1, 100000}, "sequences computed together");
+    table.choice("weights", weights_, {"f32", "bf16"}, "how the weights are kept in memory");
     common_.declare_machine(table);
     table.group("Output");
     common_.declare_output(table, "print one JSON object");
   }
 
-  int run(const OptionTable&, const Streams& streams) override {
+  int run(const OptionTable& table, const Streams& streams) override {
     if (parts_.size() != 1) throw ConfigError(expected_part("none or several"));
     const Runtime run(common_.runtime());
     if (parts_[0] == "train") return train(run, streams);
+    if (parts_[0] == "generate") return generate(table, run, streams);
     if (parts_[0] == "matmul") return matmul(run, streams);
     if (parts_[0] == "limits") return limits(run, streams);
     throw ConfigError(expected_part("'" + parts_[0] + "'"));
@@ -68,36 +78,81 @@ class Bench : public Verb {
 
  private:
   static std::string expected_part(const std::string& found) {
-    return "bench: expected one of train, matmul, limits, found " + found;
+    return "bench: expected one of train, generate, matmul, limits, found " + found;
   }
 
   int train(const Runtime& run, const Streams& streams) const {
     config_.validate();
-    const StepTimes times = time_training_steps(run, config_, batch_, seconds_);
+    Profile profile;
+    const StepTimes times =
+        time_training_steps(run, config_, batch_, seconds_, profile_ ? &profile : nullptr);
+    const double memory = peak_rss_mb();  // before the yardsticks take their own
     const double peak = kernels::measure_fma_peak(run);
     const double rate = times.flops / times.min() / 1e9;
     const double tokens = static_cast<double>(times.tokens) / times.min();
     if (common_.json) {
-      streams.out.write(dump_json_compact({{"step_ms_min", times.min() * 1e3},
-                                           {"step_ms_median", times.median() * 1e3},
-                                           {"tokens_per_second", tokens},
-                                           {"gflop_per_step", times.flops / 1e9},
-                                           {"gflops_per_second", rate},
-                                           {"peak_gflops_per_second", peak},
-                                           {"steps", times.seconds.size()},
-                                           {"peak_rss_mb", peak_rss_mb()},
-                                           {"planned_mb", megabytes(times.planned_bytes)},
-                                           {"threads", run.threads()},
-                                           {"isa", isa_name(run.isa())}}) +
-                        "\n");
+      Json result = {{"step_ms_min", times.min() * 1e3},
+                     {"step_ms_median", times.median() * 1e3},
+                     {"tokens_per_second", tokens},
+                     {"gflop_per_step", times.flops / 1e9},
+                     {"gflops_per_second", rate},
+                     {"peak_gflops_per_second", peak},
+                     {"steps", times.seconds.size()},
+                     {"peak_rss_mb", memory},
+                     {"planned_mb", megabytes(times.planned_bytes)},
+                     {"threads", run.threads()},
+                     {"isa", isa_name(run.isa())}};
+      if (profile_) result["profile"] = profile_json(run, profile, times, peak);
+      streams.out.write(dump_json_compact(result) + "\n");
       return kDone;
     }
     streams.out.print("step        {:.2f} ms best, {:.2f} ms median of {}\n", times.min() * 1e3,
                       times.median() * 1e3, times.seconds.size());
     streams.out.print("speed       {} tokens/s, {:.1f} GFLOP/s, {:.0f} % of the peak\n",
                       grouped(static_cast<Index>(tokens)), rate, 100.0 * rate / peak);
-    streams.out.print("memory      {:.0f} MB at most, {:.0f} MB planned\n", peak_rss_mb(),
+    if (profile_) print_profile(run, profile, times, peak, streams);
+    streams.out.print("memory      {:.0f} MB at most, {:.0f} MB planned\n", memory,
                       megabytes(times.planned_bytes));
+    streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
+    return kDone;
+  }
+
+  int generate(const OptionTable& table, const Runtime& run, const Streams& streams) {
+    const Index context = load_.prompt_tokens + load_.tokens;
+    if (!table.given("block-size")) config_.block_size = std::max<Index>(1024, context);
+    config_.validate();
+    if (weights_ == "bf16") load_.format = kernels::WeightFormat::kBfloat16;
+    const GenerationTimes times = time_generation(run, config_, load_, seconds_);
+    const double memory = peak_rss_mb();
+    const double peak = kernels::measure_fma_peak(run);
+    const double bandwidth = kernels::measure_read_bandwidth(run);
+    const auto sequences = static_cast<double>(load_.sequences);
+    const double prompt =
+        sequences * static_cast<double>(load_.prompt_tokens) / times.prompt_seconds;
+    const double decode = sequences * static_cast<double>(load_.tokens) / times.decode_seconds;
+    const double rate = times.prompt_flops / times.prompt_seconds / 1e9;
+    const double steps = static_cast<double>(load_.tokens) / times.decode_seconds;
+    const double reading = static_cast<double>(times.weight_bytes) * steps / 1e9;
+    if (common_.json) {
+      streams.out.write(dump_json_compact({{"prompt_tokens_per_second", prompt},
+                                           {"decode_tokens_per_second", decode},
+                                           {"decode_step_ms_median", times.step_seconds * 1e3},
+                                           {"prompt_gflops_per_second", rate},
+                                           {"peak_gflops_per_second", peak},
+                                           {"weights_gb_per_second", reading},
+                                           {"read_gb_per_second", bandwidth},
+                                           {"peak_rss_mb", memory},
+                                           {"threads", run.threads()},
+                                           {"isa", isa_name(run.isa())}}) +
+                        "\n");
+      return kDone;
+    }
+    streams.out.print("prompts     {} tokens/s, {:.1f} GFLOP/s, {:.0f} % of the peak\n",
+                      grouped(static_cast<Index>(prompt)), rate, 100.0 * rate / peak);
+    streams.out.print(
+        "decoding    {:.1f} tokens/s, {:.2f} ms a step, weights at {:.1f} of {:.1f} GB/s\n", decode,
+        times.step_seconds * 1e3, reading, bandwidth);
+    streams.out.print("memory      {:.0f} MB at most\n", memory);
     streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
     return kDone;
   }
@@ -163,6 +218,9 @@ class Bench : public Verb {
 
   GptConfig config_;
   std::vector<std::string> parts_;
+  GenerationLoad load_;
+  std::string weights_ = "f32";
+  bool profile_ = false;
   Index batch_ = 4;
   double seconds_ = 10.0;
   CommonFlags common_;

@@ -24,6 +24,7 @@ class Generate : public Verb {
 
  private:
   void check_flags(const OptionTable& table) const;
+  void pack(const Runtime& run, Gpt& model) const;
   std::string prompt_text(const OptionTable& table, const LoadedModel& loaded) const;
   GenerateCallbacks callbacks(const LoadedModel& loaded, const Streams& streams);
   int continue_one(const Runtime& run, const LoadedModel& loaded, const std::string& prompt,
@@ -34,7 +35,7 @@ class Generate : public Verb {
                   std::span<const TokenId> prompt, std::span<const float> logprobs,
                   const Streams& streams) const;
 
-  std::string folder_, prompt_, file_, prompts_;
+  std::string folder_, prompt_, file_, prompts_, weights_ = "auto";
   std::vector<std::string> stop_;
   GenerateOptions options_;
   std::uint64_t seed_ = 1337;
@@ -82,6 +83,9 @@ void Generate::declare(OptionTable& table) {
   table.seed("seed", seed_, "of the random numbers; the same seed gives the same text");
   table.integer("num-samples", samples_, {1, 1 << 20}, "continuations to make");
   common_.declare_machine(table);
+  table.choice("weights", weights_, {"auto", "f32", "bf16"},
+               "how they are kept in memory: bf16 takes half of it and of the time to read them, "
+               "rounded as by convert; auto: bf16 if that is what the model holds");
   table.integer("batch-size", options_.batch, {1, 1 << 16},
                 "continuations of --prompts computed together; the results do not depend on it");
   table.group("Output");
@@ -91,6 +95,12 @@ void Generate::declare(OptionTable& table) {
              "worth to the model");
   common_.declare_output(
       table, "print one JSON object a continuation: ids, text, logprobs, stop (eos|length|string)");
+}
+
+void Generate::pack(const Runtime& run, Gpt& model) const {
+  model.pack(run, weights_ == "auto"  ? model.smallest_format()
+                  : weights_ == "f32" ? kernels::WeightFormat::kFloat32
+                                      : kernels::WeightFormat::kBfloat16);
 }
 
 void Generate::check_flags(const OptionTable& table) const {
@@ -240,7 +250,7 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
 
   if (prompts_.empty()) {
     const std::string prompt = prompt_text(table, loaded);
-    loaded.model->pack(run);
+    pack(run, *loaded.model);
     return continue_one(run, loaded, prompt, streams);
   }
   const GptConfig& config = loaded.model->config();
@@ -252,7 +262,7 @@ int Generate::run(const OptionTable& table, const Streams& streams) {
                     std::to_string(config.block_size) + " tokens without sliding, found " +
                     std::to_string(length));
   }
-  loaded.model->pack(run);
+  pack(run, *loaded.model);
   return continue_lines(run, loaded, prompts, streams);
 }
 

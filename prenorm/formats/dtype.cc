@@ -105,10 +105,6 @@ bool dtype_is_integer(Dtype dtype) {
   return std::ranges::find(kIntegers, dtype) != kIntegers.end();
 }
 
-float float_from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 // binary16: sign 1, exponent 5 (bias 15), fraction 10; float: 1, 8 (bias 127), 23.
 float float_from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
@@ -119,15 +115,6 @@ float float_from_f16(std::uint16_t bits) {
     return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
   }
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-std::uint16_t bf16_from_float(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {  // NaN: rounding could carry it to infinity
-    return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
-  }
-  const std::uint32_t odd = bits >> 16 & 1u;
-  return static_cast<std::uint16_t>((bits + 0x7FFFu + odd) >> 16);
 }
 
 std::uint16_t f16_from_float(float value) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "prenorm/base/bfloat16.h"
 #include "prenorm/base/index.h"
 
 namespace prenorm {
@@ -41,9 +42,7 @@ std::size_t dtype_size(Dtype dtype);        // bytes of one element
 bool dtype_is_floating_point(Dtype dtype);  // F16, BF16, F32, F64: those that floats_from() reads
 bool dtype_is_integer(Dtype dtype);  // I8 to I64, U8 to U64: those that integers_from() reads
 
-float float_from_bf16(std::uint16_t bits);
 float float_from_f16(std::uint16_t bits);
-std::uint16_t bf16_from_float(float value);
 std::uint16_t f16_from_float(float value);
 
 // Converts elements of a floating-point dtype; `bytes` need no alignment.

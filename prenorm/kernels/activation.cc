@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "prenorm/kernels/each_row.h"
+#include "prenorm/kernels/profile.h"
 
 #ifndef PRENORM_KERNELS_ACTIVATION_TARGET  // this file is read once for each target
 #define PRENORM_KERNELS_ACTIVATION_TARGET
@@ -127,6 +128,8 @@ constexpr Index kActivationPiece = 4096;  // elements: each takes dozens of inst
 
 void activation_forward(const Runtime& run, Activation act, ConstMatrix x, Matrix y) {
   assert(x.shape() == y.shape());
+  const ProfileScope scope(run, Part::kActivation, 0.0,
+                           8.0 * static_cast<double>(x.dim(0) * x.dim(1)));
   const ActivationTarget& target = activation_target(run.isa());
   each_row(
       run, x.dim(0), x.dim(1),
@@ -136,6 +139,8 @@ void activation_forward(const Runtime& run, Activation act, ConstMatrix x, Matri
 void activation_backward(const Runtime& run, Activation act, ConstMatrix dy, ConstMatrix x,
                          Matrix dx) {
   assert(x.shape() == dy.shape() && x.shape() == dx.shape());
+  const ProfileScope scope(run, Part::kActivation, 0.0,
+                           12.0 * static_cast<double>(x.dim(0) * x.dim(1)));
   const ActivationTarget& target = activation_target(run.isa());
   each_row(
       run, x.dim(0), x.dim(1),

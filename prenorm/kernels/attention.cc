@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "prenorm/kernels/attention_target.h"
+#include "prenorm/kernels/profile.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -39,6 +40,14 @@ HeadMask head_mask(const AttentionMask& mask, Index b, Index h) {
          inputs.q.dim(1) == shape.width() && inputs.k.dim(1) == shape.width() &&
          inputs.v.dim(1) == shape.width() && (!mask.added || mask.added.shape() == scores) &&
          (!mask.key_blocked || mask.key_blocked.dim(1) == shape.key_count());
+}
+
+// Of the two products of the forward pass, over the keys that are seen.
+double forward_flops(const AttentionShape& shape) {
+  const auto queries = static_cast<double>(shape.time), past = static_cast<double>(shape.past);
+  const double pairs = shape.causal ? queries * past + queries * queries / 2
+                                    : queries * static_cast<double>(shape.key_count());
+  return 4.0 * pairs * static_cast<double>(shape.width()) * static_cast<double>(shape.batch);
 }
 
 // One head's keys and values, packed.
@@ -93,6 +102,7 @@ void attention_forward(const Runtime& run, const AttentionShape& shape,
                        const AttentionInputs& inputs, const AttentionMask& mask, Matrix out,
                        Vector row_max, DoubleVector row_sum, const AttentionDropout& dropout) {
   assert(fits(shape, inputs, mask));
+  const ProfileScope scope(run, Part::kAttention, forward_flops(shape), 0.0);
   const AttentionTarget& target = attention_target(run.isa());
   const Index keys = shape.key_count(), width = shape.head_width;
   const Index panels = round_up(keys, kKeyBlock) * width;
@@ -116,6 +126,7 @@ void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMa
                         ConstVector row_max, ConstDoubleVector row_sum,
                         const AttentionGradients& gradients, const AttentionDropout& dropout) {
   assert(fits(shape, inputs, mask));
+  const ProfileScope scope(run, Part::kAttention, 2.0 * forward_flops(shape), 0.0);
   const AttentionTarget& target = attention_target(run.isa());
   const Index keys = shape.key_count();
   run.reserve_worker_scratch(
@@ -173,6 +184,7 @@ void attention_cached(const Runtime& run, const AttentionShape& shape, ConstMatr
                       KvCache& cache, Matrix out) {
   const Index past = shape.past;
   assert(past + shape.time <= cache.capacity());
+  const ProfileScope scope(run, Part::kAttention, forward_flops(shape), 0.0);
   const AttentionTarget& target = attention_target(run.isa());
   const Index width = shape.head_width, padded = padded_head(width);
   run.pool().run(shape.batch * shape.heads, [&](Index item, int) {

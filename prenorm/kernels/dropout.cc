@@ -10,6 +10,7 @@
 #include "prenorm/kernels/dropout.h"
 #include "prenorm/kernels/each_row.h"
 #include "prenorm/kernels/philox-inl.h"
+#include "prenorm/kernels/profile.h"
 #include "prenorm/kernels/simd-inl.h"
 
 #ifndef PRENORM_DROPOUT_ONCE
@@ -110,6 +111,7 @@ PRENORM_TARGET_TABLE(DropoutTable, dropout_table, kDropout)
 
 void dropout(const Runtime& run, const Dropout& drop, ConstMatrix x, ConstMatrix residual,
              Matrix y) {
+  const ProfileScope scope(run, Part::kOther, 0.0, 0.0);
   assert(drop.p >= 0.0 && drop.p < 1.0);
   const Index rows = x.dim(0), width = x.dim(1);
   if (rows == 0 || width == 0) return;

@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "prenorm/kernels/each_row.h"
+#include "prenorm/kernels/profile.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -19,6 +20,7 @@ void add_to(const float* from, Index count, float* to) {
 
 void embedding_forward(const Runtime& run, TokenMatrix tokens, ConstMatrix token_weight,
                        ConstMatrix position_weight, Index first_position, Matrix y) {
+  const ProfileScope scope(run, Part::kOther, 0.0, 0.0);
   const Index time = tokens.dim(1), rows = tokens.dim(0) * time, width = y.dim(1);
   if (rows == 0 || width == 0) return;
   each_row(run, rows, width, [&](Index n) {
@@ -36,6 +38,7 @@ void embedding_forward(const Runtime& run, TokenMatrix tokens, ConstMatrix token
 // bits of the one large batch.
 void embedding_backward(const Runtime& run, TokenMatrix tokens, ConstMatrix dy,
                         Matrix dtoken_weight, Matrix dposition_weight) {
+  const ProfileScope scope(run, Part::kOther, 0.0, 0.0);
   const Index time = tokens.dim(1), rows = tokens.dim(0) * time, width = dy.dim(1);
   if (rows == 0 || width == 0) return;
   // Strips of columns of whole cache lines; narrow models have few, so that a strip is at least 64

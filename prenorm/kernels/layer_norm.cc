@@ -25,6 +25,7 @@
 
 #include "prenorm/kernels/each_row.h"
 #include "prenorm/kernels/layer_norm.h"
+#include "prenorm/kernels/profile.h"
 #include "prenorm/kernels/simd-inl.h"
 
 #ifndef PRENORM_LAYER_NORM_ONCE
@@ -320,6 +321,7 @@ void layer_norm_forward(const Runtime& run, ConstMatrix x, ConstVector weight, C
                         double eps, Matrix y, DoubleVector mean, DoubleVector rstd) {
   const Index rows = x.dim(0), width = x.dim(1);
   if (rows == 0 || width == 0) return;
+  const ProfileScope scope(run, Part::kNorm, 0.0, 8.0 * static_cast<double>(rows * width));
   const Index room = round_up(width, 16);
   auto* scratch = reinterpret_cast<double*>(
       run.shared_scratch(static_cast<std::size_t>(2 * room) * sizeof(double) / sizeof(float)));
@@ -338,6 +340,7 @@ void layer_norm_backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Cons
                          Matrix dx, Vector dweight, Vector dbias) {
   const Index rows = x.dim(0), width = x.dim(1);
   if (rows == 0 || width == 0) return;
+  const ProfileScope scope(run, Part::kNorm, 0.0, 16.0 * static_cast<double>(rows * width));
   const Index room = round_up(width, 16), blocks = ceil_div(rows, kRowBlock);
   // Few blocks are cut into strips of columns as well; then the rows are reduced beforehand.
   const Index most = ceil_div(width, 16);

@@ -1,9 +1,12 @@
 #include "prenorm/kernels/matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
+#include "prenorm/base/bfloat16.h"
 #include "prenorm/kernels/matmul_target.h"
+#include "prenorm/kernels/profile.h"
 
 namespace prenorm::kernels {
 namespace {
@@ -63,6 +66,7 @@ struct Product {
 struct Chunk {
   Index k0, k1, n0, n1;
   const float* panels;
+  const std::uint16_t* bfloat_panels;
   Index panel_stride;
   const float* left = nullptr;  // tiles of aᵀ
   Index left_stride = 0;
@@ -124,9 +128,12 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
       piece.a_row = p.a.stride(0);
       piece.a = p.a.data() + m * piece.a_row + chunk.k0;
     }
+    piece.panel_stride = chunk.panel_stride;
+    const Index panel = n / target.width * chunk.panel_stride;
     if (chunk.panels != nullptr) {
-      piece.panels = chunk.panels + n / target.width * chunk.panel_stride;
-      piece.panel_stride = chunk.panel_stride;
+      piece.panels = chunk.panels + panel;
+    } else if (chunk.bfloat_panels != nullptr) {
+      piece.bfloat_panels = chunk.bfloat_panels + panel;
     } else {
       piece.b_row = p.b.matrix.stride(0);
       piece.b_transposed = p.b.form == Right::Form::kTransposed;
@@ -151,10 +158,15 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
 void multiply(const Runtime& run, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0 && p.epilogue.accumulate) return;  // a gradient of no tokens
+  const double products = static_cast<double>(p.m) * static_cast<double>(p.n);
+  const ProfileScope scope(run, Part::kMatmul, 2.0 * products * static_cast<double>(p.k), 0.0);
   const MatmulTarget& target = matmul_target(run.isa());
   if (p.b.form == Right::Form::kPacked) {
     assert(p.b.packed->serves(run));
-    compute_chunk(run, target, p, {0, p.k, 0, p.n, p.b.packed->panel(0), p.k * target.width});
+    const bool narrow = p.b.packed->format() == WeightFormat::kBfloat16;
+    compute_chunk(run, target, p,
+                  {0, p.k, 0, p.n, narrow ? nullptr : p.b.packed->floats(),
+                   narrow ? p.b.packed->bfloats() : nullptr, p.k * target.width});
     return;
   }
   const bool local = p.m <= kFewRows || p.m * p.k <= kFewLeftFloats;
@@ -177,7 +189,7 @@ void multiply(const Runtime& run, const Product& p) {
     for (Index k0 = 0; k0 < p.k; k0 += stretch) {
       const Index k1 = std::min(p.k, k0 + stretch);
       const Chunk chunk{
-          k0,   k1,         n0, std::min(p.n, n0 + most), panels, (k1 - k0) * target.width,
+          k0,   k1,         n0, std::min(p.n, n0 + most), panels, nullptr, (k1 - k0) * target.width,
           left, left_stride};
       if (panels != nullptr || left != nullptr) pack_chunk(run, target, p, chunk, panels, left);
       compute_chunk(run, target, p, chunk);
@@ -194,22 +206,56 @@ Index Right::n() const {
   return form == Form::kPacked ? packed->n() : matrix.dim(form == Form::kPlain ? 1 : 0);
 }
 
-std::size_t PackedMatrix::bytes(Isa isa, Index k, Index n) {
+std::size_t PackedMatrix::bytes(Isa isa, Index k, Index n, WeightFormat format) {
   const Index width = matmul_target(isa).width;
-  return static_cast<std::size_t>(round_up(n, width) * k) * sizeof(float);
+  const std::size_t each = format == WeightFormat::kFloat32 ? sizeof(float) : sizeof(std::uint16_t);
+  return static_cast<std::size_t>(round_up(n, width) * k) * each;
 }
 
-PackedMatrix::PackedMatrix(const Runtime& run, const Right& source)
-    : memory_(bytes(run.isa(), source.k(), source.n())),
+PackedMatrix::PackedMatrix(const Runtime& run, const Right& source, WeightFormat format)
+    : memory_(bytes(run.isa(), source.k(), source.n(), format)),
       k_(source.k()),
       n_(source.n()),
       width_(matmul_target(run.isa()).width),
-      isa_(run.isa()) {
-  float* panels = memory_.floats().data();
-  const Chunk chunk{0, k_, 0, n_, panels, k_ * width_};
+      isa_(run.isa()),
+      format_(format) {
+  const MatmulTarget& target = matmul_target(isa_);
   Product product{};
   product.b = source;
-  pack_chunk(run, matmul_target(run.isa()), product, chunk, panels, nullptr);
+  const Index stride = k_ * width_;
+  if (format == WeightFormat::kFloat32) {
+    float* panels = memory_.floats().data();
+    pack_chunk(run, target, product, {0, k_, 0, n_, panels, nullptr, stride}, panels, nullptr);
+    return;
+  }
+  run.reserve_worker_scratch(static_cast<std::size_t>(kPackRows * width_));
+  auto* panels = reinterpret_cast<std::uint16_t*>(memory_.data());
+  run.pool().run(ceil_div(n_, width_), [&](Index p, int worker) {
+    float* floats = run.worker_scratch(worker);
+    for (Index k = 0; k < k_; k += kPackRows) {
+      const Index count = std::min(kPackRows, k_ - k);
+      const Chunk part{k,      k + count, p * width_, std::min(n_, (p + 1) * width_),
+                       floats, nullptr,   0};
+      pack_panel(target, source, part, 0, 0, count, floats);
+      target.narrow(floats, count * width_, panels + p * stride + k * width_);
+    }
+  });
+}
+
+void round_to_bfloat16(const Runtime& run, std::span<float> numbers) {
+  constexpr std::size_t kPiece = 1 << 16;
+  const std::size_t pieces = (numbers.size() + kPiece - 1) / kPiece;
+  run.pool().run(static_cast<Index>(pieces), [&](Index piece, int) {
+    const std::size_t first = static_cast<std::size_t>(piece) * kPiece;
+    for (float& number : numbers.subspan(first, std::min(kPiece, numbers.size() - first))) {
+      number = float_from_bf16(bf16_from_float(number));
+    }
+  });
+}
+
+bool are_bfloat16(std::span<const float> numbers) {
+  return std::ranges::all_of(
+      numbers, [](float number) { return (std::bit_cast<std::uint32_t>(number) & 0xffffu) == 0; });
 }
 
 void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const Epilogue& epilogue) {
@@ -227,6 +273,7 @@ void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix
 void add_column_sums(const Runtime& run, ConstMatrix x, Vector sums) {
   constexpr Index kStrip = 64;
   const Index columns = x.dim(1);
+  const ProfileScope scope(run, Part::kMatmul, 0.0, 0.0);
   run.pool().run(ceil_div(columns, kStrip), [&](Index strip, int) {
     const Index n = strip * kStrip;
     matmul_target(run.isa()).column_sums(x.data() + n, x.stride(0), x.dim(0),

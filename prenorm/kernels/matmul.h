@@ -10,6 +10,8 @@
 // error of a sum of 50,257 products as small as that of one of 768.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "prenorm/kernels/activation.h"
 #include "prenorm/kernels/runtime.h"
@@ -39,24 +41,40 @@ struct Right {
   Index n() const;
 };
 
+// How packed weights are stored. Whatever the format, a weight is widened to a float before it is
+// used: a product has the bits of one with those floats.
+enum class WeightFormat { kFloat32, kBfloat16 };
+
+// The numbers as bfloat16 holds them, rounded to nearest even.
+void round_to_bfloat16(const Runtime& run, std::span<float> numbers);
+// Whether bfloat16 holds each of them as it is.
+bool are_bfloat16(std::span<const float> numbers);
+
 // A right-hand matrix in the order in which the kernel of one instruction set reads it, for weights
-// that are used many times (generation). Panels [ceil(N / width)][K][width], zero-padded.
+// that are used many times (generation). Panels [ceil(N / width)][K][width], zero-padded. Numbers
+// are rounded to the format.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  PackedMatrix(const Runtime& run, const Right& source);
+  PackedMatrix(const Runtime& run, const Right& source,
+               WeightFormat format = WeightFormat::kFloat32);
   Index k() const { return k_; }
   Index n() const { return n_; }
   Index width() const { return width_; }
-  const float* panel(Index p) const { return memory_.floats().data() + p * k_ * width_; }
+  WeightFormat format() const { return format_; }
+  const float* floats() const { return memory_.floats().data(); }  // if in float32
+  const std::uint16_t* bfloats() const {                           // if in bfloat16
+    return reinterpret_cast<const std::uint16_t*>(memory_.data());
+  }
   // Whether this runtime's kernels can read it: packed, and for the same instruction set.
   bool serves(const Runtime& run) const { return memory_.size() != 0 && isa_ == run.isa(); }
-  static std::size_t bytes(Isa isa, Index k, Index n);
+  static std::size_t bytes(Isa isa, Index k, Index n, WeightFormat format = WeightFormat::kFloat32);
 
  private:
   Buffer memory_;
   Index k_ = 0, n_ = 0, width_ = 0;
   Isa isa_ = Isa::kAvx2;
+  WeightFormat format_ = WeightFormat::kFloat32;
 };
 
 // What happens around the sum, while the tile is still in cache.

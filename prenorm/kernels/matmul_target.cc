@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "prenorm/base/bfloat16.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "prenorm/kernels/matmul_target.cc"
 #include "prenorm/kernels/targets.h"
@@ -23,6 +25,22 @@ void pack_transposed_panel(const float* b, Index b_row, Index k, Index columns, 
   pack_transposed(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
 }
 
+// bfloat16 is the upper half of a float.
+using DU16 = hn::Rebind<std::uint16_t, DF>;
+using DU = hn::RebindToUnsigned<DF>;
+
+void narrow(const float* from, Index count, std::uint16_t* to) {
+  for (Index i = 0; i < count; ++i) to[i] = bf16_from_float(from[i]);
+}
+
+// count is a multiple of a vector's lanes.
+HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, Index count, float* HWY_RESTRICT to) {
+  for (Index i = 0; i < count; i += kFloatLanes) {
+    const auto bits = hn::PromoteTo(DU(), hn::LoadU(DU16(), from + i));
+    hn::Store(hn::BitCast(DF(), hn::ShiftLeft<16>(bits)), DF(), to + i);
+  }
+}
+
 // What becomes of the sums when their last block is there.
 enum class Close { kNot, kStore, kAddToRow, kAddToC };
 
@@ -30,6 +48,7 @@ enum class Close { kNot, kStore, kAddToRow, kAddToC };
 struct Destination {
   float* sums;       // [rows][kTileWidth]: the sum so far
   bool opens;        // nothing is in `sums` yet
+  bool streams;      // the panel is used by this tile alone
   Close close;       // c = sums, row + sums or c + sums
   const float* row;  // [kTileWidth]
   float* c;
@@ -61,9 +80,16 @@ HWY_INLINE void add_rows(Tile<Rows, kTileVectors>& t, const Destination& to) {
   }
 }
 
+// 8 KiB: more than memory gives while a line is on its way, less than the nearest cache holds.
+constexpr Index kAhead = 2048;
+
 template <int Rows>
 void add_block(const float* a, Index a_row, Index a_step, const float* panel, Index k,
                const Destination& to) {
+  if (to.streams) {
+    auto t = tile_product<Rows, kTileVectors, kAhead>(a, a_row, a_step, panel, kTileWidth, k);
+    return add_rows(t, to);
+  }
   auto t = tile_product<Rows, kTileVectors>(a, a_row, a_step, panel, kTileWidth, k);
   add_rows(t, to);
 }
@@ -204,7 +230,11 @@ class Piece {
     if (p_.panels != nullptr) {
       return p_.panels + n / kTileWidth * p_.panel_stride + k * kTileWidth;
     }
-    if (p_.b_transposed) {
+    if (p_.bfloat_panels != nullptr) {
+      const std::uint16_t* from =
+          p_.bfloat_panels + n / kTileWidth * p_.panel_stride + k * kTileWidth;
+      widen(from, (end - k) * kTileWidth, block_);
+    } else if (p_.b_transposed) {
       pack_transposed_panel(p_.b + n * p_.b_row + k, p_.b_row, end - k, panel_columns(n), block_);
     } else {
       pack_plain_panel(p_.b + k * p_.b_row + n, p_.b_row, end - k, panel_columns(n), block_);
@@ -223,7 +253,12 @@ class Piece {
     const Index rows = tile_rows(m), columns = panel_columns(n);
     const bool whole = columns == kTileWidth;
     alignas(64) float edge[kTileRows * kTileWidth];
-    Destination to{sums(m, n), k % group_ == 0 && !p_.weight_gradient, close, start_ + n, c(m, n),
+    Destination to{sums(m, n),
+                   k % group_ == 0 && !p_.weight_gradient,
+                   p_.rows <= kTileRows && p_.panels != nullptr,
+                   close,
+                   start_ + n,
+                   c(m, n),
                    p_.c_row};
     if (!whole) {
       to.c = edge;
@@ -279,14 +314,17 @@ constexpr Index kStripRows = 48;
 static_assert(kStripRows % kTileRows == 0);
 
 void piece(const MatmulPiece& p) {
-  if (p.panels == nullptr) return Piece(p).run();
+  const bool few_rows = p.rows <= kStripRows;
+  if (p.panels == nullptr && (p.bfloat_panels == nullptr || !few_rows)) return Piece(p).run();
   for (Index n = 0; n < p.columns; n += kTileWidth) {
     for (Index m = 0; m < p.rows; m += kStripRows) {
       MatmulPiece strip = p;
       strip.rows = std::min(kStripRows, p.rows - m);
       strip.columns = std::min(kTileWidth, p.columns - n);
       strip.a = p.a + (p.weight_gradient ? m / kTileRows : m) * p.a_row;
-      strip.panels = p.panels + n / kTileWidth * p.panel_stride;
+      const Index panel = n / kTileWidth * p.panel_stride;
+      if (p.panels != nullptr) strip.panels = p.panels + panel;
+      if (p.bfloat_panels != nullptr) strip.bfloat_panels = p.bfloat_panels + panel;
       strip.c = p.c + m * p.c_row + n;
       strip.m = p.m + m;
       strip.n = p.n + n;
@@ -332,8 +370,9 @@ void column_sums(const float* x, Index x_row, Index rows, Index columns, float* 
 
 }  // namespace
 
-const MatmulTarget kMatmulTarget = {kTileRows, kTileWidth, pack_plain_panel, pack_transposed_panel,
-                                    pack_left, piece,      column_sums};
+const MatmulTarget kMatmulTarget = {
+    kTileRows, kTileWidth, pack_plain_panel, pack_transposed_panel, pack_left,
+    narrow,    piece,      column_sums};
 
 #endif  // PRENORM_FMA_TARGET
 }  // namespace prenorm::kernels::HWY_NAMESPACE

@@ -7,10 +7,12 @@ namespace prenorm::kernels {
 
 // One piece of a product: some rows against some panels over one stretch of k.
 struct MatmulPiece {
-  const float* a = nullptr;       // [rows, k], or packed tiles
-  Index a_row = 0;                // elements between rows, or from one packed tile to the next
-  bool weight_gradient = false;   // a is packed; blocks are added to c without groups
-  const float* panels = nullptr;  // [panels][k][width]; null: blocks of b are packed here
+  const float* a = nullptr;      // [rows, k], or packed tiles
+  Index a_row = 0;               // elements between rows, or from one packed tile to the next
+  bool weight_gradient = false;  // a is packed; blocks are added to c without groups
+  // [panels][k][width], in one of two formats; both null: blocks of b are packed here.
+  const float* panels = nullptr;
+  const std::uint16_t* bfloat_panels = nullptr;
   Index panel_stride = 0;
   const float* b = nullptr;  // [k, columns], or [columns, k] if transposed
   Index b_row = 0;
@@ -32,6 +34,8 @@ struct MatmulTarget {
   // Tiles [k][rows of a tile] from aᵀ [k, rows], the last one zero-padded.
   void (*pack_left)(const float* a, Index a_row, Index k, Index rows, float* tiles,
                     Index tile_stride);
+  // To bfloat16, to nearest even.
+  void (*narrow)(const float* from, Index count, std::uint16_t* to);
   void (*piece)(const MatmulPiece& piece);
   void (*column_sums)(const float* x, Index x_row, Index rows, Index columns, float* sums);
 };

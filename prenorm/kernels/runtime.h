@@ -13,6 +13,8 @@
 
 namespace prenorm {
 
+class Profile;
+
 class Runtime {
  public:
   struct Options {
@@ -38,11 +40,16 @@ class Runtime {
   }
   std::size_t scratch_bytes() const;
 
+  // Kernels add their times to it; null: they measure nothing. It must outlive the calls.
+  void set_profile(Profile* profile) const { profile_ = profile; }
+  Profile* profile() const { return profile_; }
+
  private:
   mutable ThreadPool pool_;
   Isa isa_;
   mutable Buffer shared_;
   mutable std::vector<Buffer> workers_;
+  mutable Profile* profile_ = nullptr;
 };
 
 }  // namespace prenorm

@@ -31,8 +31,9 @@ struct Tile {
 };
 
 // sum[i][j] = Σ_k a[i * a_row + k * a_step] * b[k * b_row + column j], k ascending from 0.
-// `b` is aligned to a vector and so is b_row.
-template <int Rows, int Vectors>
+// `b` is aligned to a vector and so is b_row. `ahead`: floats from an element of b to the one that
+// is fetched meanwhile, for a b that comes from memory and is used but once; 0: none.
+template <int Rows, int Vectors, Index ahead = 0>
 HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a_row, Index a_step,
                                             const float* HWY_RESTRICT b, Index b_row, Index k) {
   const DF d;
@@ -47,6 +48,10 @@ HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a
     VF row[Vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + j * kFloatLanes);
+    if constexpr (ahead != 0) {
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors * kFloatLanes; j += 16) __builtin_prefetch(b + j + ahead);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
       const VF x = hn::Set(d, a[i * a_row]);

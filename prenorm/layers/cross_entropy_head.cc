@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "prenorm/kernels/cross_entropy.h"
+#include "prenorm/kernels/profile.h"
 
 namespace prenorm {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 // Whole sum blocks of the weight gradient: chunks of any multiple give the same bits.
 constexpr Index kChunk = 256;
 static_assert(kChunk % kernels::kSumBlock == 0);
+
+double product_flops(ConstMatrix x, const Parameter& weight) {
+  return 2.0 * static_cast<double>(x.dim(0)) * static_cast<double>(weight.size());
+}
 
 }  // namespace
 
@@ -52,6 +57,7 @@ LossSum CrossEntropyHead::sum(View<const TokenId, 1> targets, const Scratch& scr
 LossSum CrossEntropyHead::forward(const Runtime& run, ConstMatrix x, View<const TokenId, 1> targets,
                                   const Scratch& scratch) const {
   check(x, targets);
+  const ProfileScope scope(run, Part::kHead, product_flops(x, weight_), 0.0);
   LossSum total;
   for (Index n = 0; n < x.dim(0); n += kChunk) {
     const Index rows = std::min(kChunk, x.dim(0) - n);
@@ -69,6 +75,7 @@ LossSum CrossEntropyHead::forward_backward(const Runtime& run, ConstMatrix x,
                                            const Scratch& scratch) {
   check(x, targets);
   check_shape("CrossEntropyHead", weight_.name, "dx", dx, x.dim(0), weight_.shape[1]);
+  const ProfileScope scope(run, Part::kHead, 3.0 * product_flops(x, weight_), 0.0);
   LossSum total;
   for (Index n = 0; n < x.dim(0); n += kChunk) {
     const Index rows = std::min(kChunk, x.dim(0) - n);
@@ -83,8 +90,8 @@ LossSum CrossEntropyHead::forward_backward(const Runtime& run, ConstMatrix x,
   return total;
 }
 
-void CrossEntropyHead::pack(const Runtime& run) {
-  packed_ = kernels::PackedMatrix(run, kernels::Right::transposed(weight_.matrix()));
+void CrossEntropyHead::pack(const Runtime& run, kernels::WeightFormat format) {
+  packed_ = kernels::PackedMatrix(run, kernels::Right::transposed(weight_.matrix()), format);
 }
 
 }  // namespace prenorm

@@ -46,7 +46,7 @@ class CrossEntropyHead {
   // logits: [N, V]. Overwrites logits.
   void logits(const Runtime& run, ConstMatrix x, Matrix logits) const;
 
-  void pack(const Runtime& run);
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
 
  private:
   void check(ConstMatrix x, View<const TokenId, 1> targets) const;

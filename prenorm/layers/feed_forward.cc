@@ -38,9 +38,9 @@ void FeedForward::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, co
   in_.backward(run, saved.gradient, x, dx);
 }
 
-void FeedForward::pack(const Runtime& run) {
-  in_.pack(run);
-  out_.pack(run);
+void FeedForward::pack(const Runtime& run, kernels::WeightFormat format) {
+  in_.pack(run, format);
+  out_.pack(run, format);
 }
 
 }  // namespace prenorm

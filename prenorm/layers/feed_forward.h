@@ -30,7 +30,7 @@ class FeedForward {
   // gradients.
   void backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, const Saved& saved, Matrix dx);
 
-  void pack(const Runtime& run);
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
 
  private:
   Activation activation_;

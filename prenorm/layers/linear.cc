@@ -16,8 +16,8 @@ kernels::Right Linear::right(const Runtime& run) const {
                              : kernels::Right::plain(weight_.matrix());
 }
 
-void Linear::pack(const Runtime& run) {
-  packed_ = kernels::PackedMatrix(run, kernels::Right::plain(weight_.matrix()));
+void Linear::pack(const Runtime& run, kernels::WeightFormat format) {
+  packed_ = kernels::PackedMatrix(run, kernels::Right::plain(weight_.matrix()), format);
 }
 
 void Linear::forward(const Runtime& run, ConstMatrix x, Matrix y, kernels::Epilogue then) const {

@@ -32,7 +32,7 @@ class Linear {
 
   // Keeps a copy of the weight in the kernel's order, for many passes with weights that no longer
   // change. Call again after changing them.
-  void pack(const Runtime& run);
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
 
  private:
   kernels::Right right(const Runtime& run) const;

@@ -101,9 +101,9 @@ void MultiheadAttention::forward_cached(const Runtime& run, Index batch, Index t
   out_.forward(run, attended, y, add);
 }
 
-void MultiheadAttention::pack(const Runtime& run) {
-  in_.pack(run);
-  out_.pack(run);
+void MultiheadAttention::pack(const Runtime& run, kernels::WeightFormat format) {
+  in_.pack(run, format);
+  out_.pack(run, format);
 }
 
 }  // namespace prenorm

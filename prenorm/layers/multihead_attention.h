@@ -48,7 +48,7 @@ class MultiheadAttention {
                       Matrix y, ConstMatrix residual, kernels::KvCache& cache, Matrix qkv,
                       Matrix attended) const;
 
-  void pack(const Runtime& run);
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
   Index heads() const { return heads_; }
   Index head_width() const { return width_ / heads_; }
 

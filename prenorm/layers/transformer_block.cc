@@ -206,9 +206,9 @@ void TransformerBlock::forward_cached(const Runtime& run, Index batch, Index tim
   if (!pre) ln_2_.forward(run, x, x);
 }
 
-void TransformerBlock::pack(const Runtime& run) {
-  attention_.pack(run);
-  feed_forward_.pack(run);
+void TransformerBlock::pack(const Runtime& run, kernels::WeightFormat format) {
+  attention_.pack(run, format);
+  feed_forward_.pack(run, format);
 }
 
 }  // namespace prenorm

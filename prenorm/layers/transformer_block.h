@@ -81,7 +81,7 @@ class TransformerBlock {
   void forward_cached(const Runtime& run, Index batch, Index time, Index past, Matrix x,
                       kernels::KvCache& cache, Saved& saved) const;
 
-  void pack(const Runtime& run);
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
   const Options& options() const { return options_; }
 
  private:

@@ -207,9 +207,17 @@ void Gpt::logits(const Runtime& run, Workspace& work, TokenMatrix tokens, Matrix
   head_->logits(run, hidden(run, work, tokens, nullptr), logits);
 }
 
-void Gpt::pack(const Runtime& run) {
-  for (auto& block : blocks_) block->pack(run);
-  head_->pack(run);
+void Gpt::pack(const Runtime& run, kernels::WeightFormat format) {
+  if (format == kernels::WeightFormat::kBfloat16) {
+    kernels::round_to_bfloat16(run, parameters_.values());
+  }
+  for (auto& block : blocks_) block->pack(run, format);
+  head_->pack(run, format);
+}
+
+kernels::WeightFormat Gpt::smallest_format() const {
+  return kernels::are_bfloat16(parameters_.values()) ? kernels::WeightFormat::kBfloat16
+                                                     : kernels::WeightFormat::kFloat32;
 }
 
 Gpt::Cache Gpt::make_cache(Index batch) const {

@@ -73,8 +73,11 @@ class Gpt {
   void logits(const Runtime& run, Workspace& work, TokenMatrix tokens, Matrix logits) const;
 
   // Copies the weights into the kernels' order: several times faster decoding for as much memory
-  // again. For weights that no longer change; call again after changing them.
-  void pack(const Runtime& run);
+  // again (half as much in bfloat16). For weights that no longer change; call again after changing
+  // them. In bfloat16 every parameter is rounded first, as by converting the model's folder.
+  void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
+  // The format that keeps every weight as it is with the least memory.
+  kernels::WeightFormat smallest_format() const;
 
   // Incremental decoding: keys and values of `batch` sequences, up to the context's length.
   class Cache;

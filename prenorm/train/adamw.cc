@@ -5,6 +5,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/kernels/adamw.h"
+#include "prenorm/kernels/profile.h"
 
 namespace prenorm {
 namespace {
@@ -40,6 +41,9 @@ double AdamW::grad_norm(const Runtime& run) const {
 }
 
 AdamW::Result AdamW::step(const Runtime& run, double learning_rate) {
+  // Value, gradient and both moments are read and written; the norm reads the gradient once more.
+  const ProfileScope scope(run, Part::kOptimizer, 0.0,
+                           36.0 * static_cast<double>(parameters_.total_size()));
   Result result{.grad_norm = grad_norm(run)};
   const double clip = clip_factor(result.grad_norm, options_.grad_clip);
   // A square beyond float's range would leave an infinite second moment behind for good.

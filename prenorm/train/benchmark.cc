@@ -42,7 +42,7 @@ double StepTimes::median() const {
 }
 
 StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index batch,
-                              double seconds) {
+                              double seconds, Profile* profile) {
   Gpt model(config);
   model.initialize(1);
   const Index time = config.block_size;
@@ -63,12 +63,17 @@ StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index
   };
   std::uint32_t number = 0;
   for (int i = 0; i < kWarmUpSteps; ++i) step(number++);
+  run.set_profile(profile);
+  run.pool().measure_waits(profile != nullptr);
   for (const auto begin = Clock::now();
        seconds_since(begin) < seconds || times.seconds.size() < kLeastSteps;) {
     const auto start = Clock::now();
     step(number++);
     times.seconds.push_back(seconds_since(start));
   }
+  run.set_profile(nullptr);
+  times.waited = run.pool().waited();
+  run.pool().measure_waits(false);
   times.planned_bytes = plan_memory(model, batch, 2 * times.tokens, run.scratch_bytes()).total();
   return times;
 }

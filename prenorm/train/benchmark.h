@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "prenorm/kernels/runtime.h"
+#include "prenorm/kernels/profile.h"
 #include "prenorm/model/gpt_config.h"
 
 namespace prenorm {
@@ -12,14 +12,16 @@ struct StepTimes {
   std::vector<double> seconds;    // of each step, in order; the warm-up steps are not among them
   double flops = 0.0;             // of a step
   Index tokens = 0;               // of a step
+  double waited = 0.0;            // of all steps: for other threads, if profiled
   std::size_t planned_bytes = 0;  // the peak memory that the plan foresees
 
   double min() const;
   double median() const;
 };
 
-// Steps of [batch, block_size] tokens for about `seconds`, and at least four.
+// Steps of [batch, block_size] tokens for about `seconds`, and at least four; their parts are added
+// to `profile` if there is one.
 StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index batch,
-                              double seconds);
+                              double seconds, Profile* profile = nullptr);
 
 }  // namespace prenorm

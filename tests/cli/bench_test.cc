@@ -36,11 +36,30 @@ TEST(BenchVerb, a_training_step_is_timed_with_its_arithmetic_and_memory) {
   EXPECT_GT(result["peak_rss_mb"].get<double>(), 0.0);
 }
 
-TEST(BenchVerb, what_to_measure_is_one_of_three) {
+TEST(BenchVerb, generation_is_timed_for_prompts_and_for_new_tokens) {
   const Scratch scratch;
-  expect_error(run_program(scratch, {"bench"}), 2, "bench: expected one of train, matmul, limits");
+  for (const char* weights : {"f32", "bf16"}) {
+    const Ran ran = run_program(
+        scratch, {"bench",     "generate", "--n-layer",    "1",  "--n-head",        "2",
+                  "--n-embd",  "16",       "--vocab-size", "32", "--prompt-tokens", "5",
+                  "--tokens",  "3",        "--sequences",  "2",  "--weights",       weights,
+                  "--seconds", "0.05",     "--threads",    "1",  "--json"});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    const auto result = nlohmann::json::parse(ran.out);
+    EXPECT_GT(result["prompt_tokens_per_second"].get<double>(), 0.0);
+    EXPECT_GT(result["decode_tokens_per_second"].get<double>(), 0.0);
+    EXPECT_GT(result["weights_gb_per_second"].get<double>(), 0.0);
+  }
+  expect_error(run_program(scratch, {"bench", "generate", "--block-size", "8"}), 2,
+               "block-size: expected room for 512 prompt and 64 new tokens, found 8");
+}
+
+TEST(BenchVerb, what_to_measure_is_one_of_four) {
+  const Scratch scratch;
+  expect_error(run_program(scratch, {"bench"}), 2,
+               "bench: expected one of train, generate, matmul, limits");
   expect_error(run_program(scratch, {"bench", "speed"}), 2,
-               "bench: expected one of train, matmul, limits, found 'speed'");
+               "bench: expected one of train, generate, matmul, limits, found 'speed'");
 }
 
 }  // namespace

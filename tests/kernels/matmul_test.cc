@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "prenorm/base/bfloat16.h"
 #include "tests/kernels/kernel_test_util.h"
 
 namespace prenorm::kernels {
@@ -49,9 +50,10 @@ TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
 struct Shape {
   Index m, k, n;
 };
-const Shape kShapes[] = {{1, 1, 1},     {1, 768, 65},  {7, 3, 17},     {8, 256, 48},
-                         {37, 300, 65}, {13, 257, 1},  {130, 64, 200}, {3, 1600, 50},
-                         {97, 513, 33}, {2, 4000, 19}, {5, 2049, 20},  {9, 6200, 50}};
+const Shape kShapes[] = {{1, 1, 1},      {1, 768, 65},  {7, 3, 17},     {8, 256, 48},
+                         {37, 300, 65},  {13, 257, 1},  {130, 64, 200}, {3, 1600, 50},
+                         {97, 513, 33},  {2, 4000, 19}, {5, 2049, 20},  {9, 6200, 50},
+                         {601, 300, 98}, {530, 2100, 7}};
 
 TEST(Matmul, follows_the_contract_to_the_bit_on_every_target_and_thread_count) {
   for (const Shape& s : kShapes) {
@@ -77,6 +79,30 @@ TEST(Matmul, follows_the_contract_to_the_bit_on_every_target_and_thread_count) {
       }
     });
   }
+}
+
+TEST(Matmul, weights_in_bfloat16_give_the_bits_of_the_rounded_weights) {
+  for (const Shape& s : {Shape{1, 300, 65}, {7, 2100, 50}, {130, 257, 49}, {600, 64, 33}}) {
+    const TestMatrix a = TestMatrix::random(s.m, s.k, 1), b = TestMatrix::random(s.k, s.n, 2);
+    TestMatrix rounded = b;
+    for (float& x : rounded.data) x = float_from_bf16(bf16_from_float(x));
+    const TestMatrix expected = contract_product(a, rounded, nullptr);
+    on_every_runtime([&](const Runtime& run) {
+      const PackedMatrix packed(run, Right::plain(b.view()), WeightFormat::kBfloat16);
+      EXPECT_EQ(packed.format(), WeightFormat::kBfloat16);
+      TestMatrix c(s.m, s.n, 2);
+      matmul(run, a.view(), Right::panels(packed), c.view(), {});
+      EXPECT_TRUE(same_bits(c, expected)) << s.m << " " << s.k << " " << s.n;
+    });
+  }
+}
+
+TEST(Matmul, rounding_to_bfloat16_is_to_nearest_even_and_is_recognised) {
+  std::vector<float> numbers = {1.0f, 1.00390625f, 1.01171875f, -3.1415927f, 0.0f};
+  EXPECT_FALSE(are_bfloat16(numbers));
+  round_to_bfloat16(Runtime(), numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{1.0f, 1.0f, 1.015625f, -3.140625f, 0.0f}));
+  EXPECT_TRUE(are_bfloat16(numbers));
 }
 
 TEST(Matmul, adds_the_residual_after_the_sum) {
@@ -134,7 +160,12 @@ TEST(Matmul, a_row_alone_has_the_bits_it_has_in_a_batch) {
 }
 
 TEST(Matmul, the_weight_gradient_follows_the_contract_and_splits_at_multiples_of_128) {
-  for (const Shape& s : {Shape{33, 768, 65}, {1, 5, 1}, {200, 1025, 49}, {97, 512, 130}}) {
+  for (const Shape& s : {Shape{33, 768, 65},
+                         {1, 5, 1},
+                         {200, 1025, 49},
+                         {97, 512, 130},
+                         {40, 2100, 50},
+                         {600, 1100, 21}}) {
     const TestMatrix x = TestMatrix::random(s.k, s.m, 1, 2), dy = TestMatrix::random(s.k, s.n, 2);
     const TestMatrix start = TestMatrix::random(s.m, s.n, 3);
     TestMatrix expected(s.m, s.n);

@@ -251,6 +251,20 @@ TEST(Gpt, decoding_with_the_cache_gives_the_logit_bits_of_the_whole_sequence) {
   }
 }
 
+TEST(Gpt, weights_in_bfloat16_give_the_bits_of_a_model_of_rounded_weights) {
+  const Windows w(2, 40, 23);
+  const Runtime run;
+  const auto model = random_model(small_config(), Gpt::Mode::kInference);
+  const auto rounded = random_model(small_config(), Gpt::Mode::kInference);
+  EXPECT_EQ(model->smallest_format(), kernels::WeightFormat::kFloat32);
+  kernels::round_to_bfloat16(run, rounded->parameters().values());
+  EXPECT_EQ(rounded->smallest_format(), kernels::WeightFormat::kBfloat16);
+  const TestMatrix exact = logits_of(run, *model, w), want = logits_of(run, *rounded, w);
+  model->pack(run, kernels::WeightFormat::kBfloat16);
+  EXPECT_TRUE(same_bits(logits_of(run, *model, w), want));
+  EXPECT_FALSE(same_bits(exact, want));
+}
+
 TEST(Gpt, a_refused_token_leaves_the_cache_as_it_was) {
   const auto model = random_model(small_config(), Gpt::Mode::kInference);
   const Windows w(1, 10, 23);

@@ -67,6 +67,16 @@ def test_ignore_eos_goes_on(prenorm, folder, tmp_path):
     assert all(len(line["ids"]) == 50 and line["stop"] == "length" for line in lines)
 
 
+def test_weights_in_bfloat16_are_those_of_the_converted_folder(prenorm, folder, tmp_path):
+    prompts, flags = prompts_of(5, 9, 4), ("-n", 20, "--temp", 0)
+    narrow = run(prenorm, tmp_path, folder, prompts, *flags, "--weights", "bf16")
+    prenorm("convert", folder, "--out-dir", tmp_path / "bf16", "--dtype", "bf16")
+    for weights in ("auto", "f32", "bf16"):
+        assert run(prenorm, tmp_path, tmp_path / "bf16", prompts, *flags,
+                   "--weights", weights) == narrow
+    assert run(prenorm, tmp_path, folder, prompts, *flags) != narrow
+
+
 def test_prompt_logprobs_choose_among_answers(prenorm, folder, model, tmp_path):
     prompts = [p for p in prompts_of(10, 40, 3)]
     lines = run(prenorm, tmp_path, folder, prompts, "-n", 0, "--prompt-logprobs")

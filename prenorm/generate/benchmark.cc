@@ -1,0 +1,97 @@
+#include "prenorm/generate/benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+#include "prenorm/base/error.h"
+#include "prenorm/model/gpt.h"
+
+namespace prenorm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double matrix_elements(const GptConfig& config) {
+  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
+             f = static_cast<double>(config.feed_forward_width()),
+             v = static_cast<double>(config.vocab_size);
+  return layers * (4 * c * c + 2 * c * f) + v * c;
+}
+
+// Only a sequence's last token goes through the head.
+double flops_of_prompts(const GptConfig& config, const GenerationLoad& load) {
+  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
+             t = static_cast<double>(load.prompt_tokens),
+             v = static_cast<double>(config.vocab_size);
+  const double a_sequence =
+      2 * (matrix_elements(config) - v * c) * t + 2 * layers * t * t * c + 2 * v * c;
+  return a_sequence * static_cast<double>(load.sequences);
+}
+
+// The likeliest token of each row.
+void choose(ConstMatrix logits, std::vector<TokenId>& tokens) {
+  for (Index b = 0; b < logits.dim(0); ++b) {
+    const float* row = logits[b].data();
+    tokens[static_cast<std::size_t>(b)] =
+        static_cast<TokenId>(std::max_element(row, row + logits.dim(1)) - row);
+  }
+}
+
+}  // namespace
+
+GenerationTimes time_generation(const Runtime& run, const GptConfig& config,
+                                const GenerationLoad& load, double seconds) {
+  if (load.prompt_tokens + load.tokens > config.block_size) {
+    throw ConfigError(
+        fmt::format("block-size: expected room for {} prompt and {} new tokens, found {}",
+                    load.prompt_tokens, load.tokens, config.block_size));
+  }
+  Gpt model(config, Gpt::Mode::kInference);
+  model.initialize(1);
+  model.pack(run, load.format);
+  Gpt::Cache cache = model.make_cache(load.sequences);
+  const Index prompts = load.sequences * load.prompt_tokens;
+  std::vector<TokenId> prompt, next(static_cast<std::size_t>(load.sequences));
+  for (Index i = 0; i < prompts; ++i) {
+    prompt.push_back(static_cast<TokenId>(i * 7919 % config.vocab_size));
+  }
+  const Buffer memory(static_cast<std::size_t>(load.sequences * config.vocab_size) * sizeof(float));
+  const Matrix logits(memory.floats().data(), {load.sequences, config.vocab_size});
+
+  GenerationTimes times;
+  times.prompt_seconds = times.decode_seconds = std::numeric_limits<double>::infinity();
+  times.prompt_flops = flops_of_prompts(config, load);
+  const bool wide = load.format == kernels::WeightFormat::kFloat32;
+  times.weight_bytes = static_cast<std::size_t>(matrix_elements(config)) * (wide ? 4 : 2);
+  std::vector<double> steps;
+  int passes = 0;
+  for (const auto begin = Clock::now(); seconds_since(begin) < seconds || passes < 2; ++passes) {
+    cache.clear();
+    auto start = Clock::now();
+    model.decode(run, cache, TokenMatrix(prompt.data(), {load.sequences, load.prompt_tokens}),
+                 logits);
+    times.prompt_seconds = std::min(times.prompt_seconds, seconds_since(start));
+    const auto decoding = Clock::now();
+    for (Index t = 0; t < load.tokens; ++t) {
+      start = Clock::now();
+      choose(logits, next);
+      model.decode(run, cache, TokenMatrix(next.data(), {load.sequences, 1}), logits);
+      steps.push_back(seconds_since(start));
+    }
+    times.decode_seconds = std::min(times.decode_seconds, seconds_since(decoding));
+  }
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  times.step_seconds = *middle;
+  return times;
+}
+
+}  // namespace prenorm
