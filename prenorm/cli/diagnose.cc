@@ -1,11 +1,14 @@
 #include "prenorm/cli/diagnose.h"
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/formats/tensor_file.h"
+#include "prenorm/report/diagnosis_report.h"
 #include "prenorm/study/diagnose.h"
+#include "prenorm/study/diagnose_probe.h"
 
 namespace prenorm::cli {
 namespace {
@@ -33,10 +36,15 @@ class Diagnose : public Verb {
     table.real("scale", scale_, {}, "of attention's scores").shown_default("1/√D");
     common_.declare_machine(table);
     table.group("Output");
+    table.text("html", html_, "FILE", "write a report as one self-contained HTML page");
+    table.flag("emit-hook", emit_hook_, "print a PyTorch script that dumps the stages, and end");
+    table.text("emit-probe", emit_probe_, "DIR",
+               "write a small model and an input that show subtle mistakes, and end");
     common_.declare_output(table, "print one JSON object");
   }
 
   int run(const OptionTable& table, const Streams& streams) override {
+    if (emit_hook_ || !emit_probe_.empty()) return emit(streams);
     check_options(table);
     const Runtime run(common_.runtime());
     const TensorFile input = read_tensors(input_), theirs = read_tensors(theirs_);
@@ -47,11 +55,29 @@ class Diagnose : public Verb {
       streams.log.write("prenorm: " + line + "\n");
       streams.log.flush();
     });
-    print_json(found, streams.out);
+    if (!html_.empty()) {
+      const std::string& name = model_.empty() ? params_ : model_;
+      write_file_durably(html_, diagnosis_html(found, printable(name)));
+    }
+    if (common_.json) {
+      print_json(found, streams.out);
+    } else {
+      streams.out.write(diagnosis_text(found));
+    }
     return found.status == DiagnosisStatus::kEqual ? kDone : kDiffers;
   }
 
  private:
+  int emit(const Streams& streams) const {
+    if (!emit_probe_.empty()) {
+      write_diagnose_probe(emit_probe_);
+      streams.log.write("prenorm: wrote a model and input.safetensors to " +
+                        printable(emit_probe_) + "\n");
+    }
+    if (emit_hook_) streams.out.write(diagnose_hook());
+    return kDone;
+  }
+
   void check_options(const OptionTable& table) {
     if (model_.empty() == params_.empty()) {
       throw ConfigError(std::string("-m: expected a model folder, or --params, found ") +
@@ -106,7 +132,8 @@ class Diagnose : public Verb {
     out.write(dump_json(json));
   }
 
-  std::string model_, input_, theirs_, params_;
+  std::string model_, input_, theirs_, params_, html_, emit_probe_;
+  bool emit_hook_ = false;
   std::string layout_ = "auto", norm_ = "pre", activation_ = "gelu-tanh";
   double scale_ = 0.0;
   bool heads_given_ = false;

@@ -27,14 +27,15 @@ namespace {
 
 constexpr int kWideVectors = 2;  // columns of a tile, in vectors
 constexpr Index kWideColumns = kWideVectors * kDoubleLanes;
-constexpr Index kDepth = 256;  // rows of b that one tile column of all rows of a reads at a time
+constexpr int kTileRows =
+    HWY_TARGET == HWY_AVX3 ? 8 : 4;  // as many sums as there are registers for
+constexpr Index kDepth = 128;        // rows of b that are widened at a time
 
-// A tile of kRows rows: the chains go on from c unless `first`.
+// A tile of kRows rows: the chains go on from c unless `first`. panel: [depth, kWideColumns].
 template <int kRows>
-HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const double* a, const float* b,
-                     double* c) {
+HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const double* a,
+                     const double* panel, double* c) {
   const DD dd;
-  const DHalf half;
   VD sum[kRows * kWideVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kWideVectors; ++v) {
@@ -43,20 +44,27 @@ HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const double* a,
     }
   }
   for (Index i = 0; i < depth; ++i) {
-    VD w[kWideVectors];
-    for (int v = 0; v < kWideVectors; ++v) {
-      w[v] = hn::PromoteTo(dd, hn::LoadU(half, b + i * n + v * kDoubleLanes));
-    }
+    const VD w_0 = hn::Load(dd, panel + i * kWideColumns);
+    const VD w_1 = hn::Load(dd, panel + i * kWideColumns + kDoubleLanes);
     for (int r = 0; r < kRows; ++r) {
       const VD x = hn::Set(dd, a[r * k + i]);
-      for (int v = 0; v < kWideVectors; ++v) {
-        sum[r * kWideVectors + v] = hn::MulAdd(x, w[v], sum[r * kWideVectors + v]);
-      }
+      sum[r * kWideVectors] = hn::MulAdd(x, w_0, sum[r * kWideVectors]);
+      sum[r * kWideVectors + 1] = hn::MulAdd(x, w_1, sum[r * kWideVectors + 1]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kWideVectors; ++v) {
       hn::StoreU(sum[r * kWideVectors + v], dd, c + r * n + v * kDoubleLanes);
+    }
+  }
+}
+
+// Columns of b, widened and close together: rows that are a power of two apart share cache lines.
+HWY_INLINE void widen(Index depth, Index n, const float* b, double* panel) {
+  for (Index i = 0; i < depth; ++i) {
+    for (int v = 0; v < kWideVectors; ++v) {
+      hn::Store(hn::PromoteTo(DD(), hn::LoadU(DHalf(), b + i * n + v * kDoubleLanes)), DD(),
+                panel + i * kWideColumns + v * kDoubleLanes);
     }
   }
 }
@@ -76,19 +84,18 @@ HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool fi
 }
 
 void matmul(Index m, Index k, Index n, const double* a, const float* b, double* c) {
-  constexpr int kRows = 4;
+  alignas(64) double panel[kDepth * kWideColumns];
   if (k == 0) std::fill_n(c, m * n, 0.0);
   const Index tiled = n - n % kWideColumns;
   for (Index i = 0; i < k; i += kDepth) {
     const Index depth = std::min(kDepth, k - i);
     for (Index o = 0; o < tiled; o += kWideColumns) {
+      widen(depth, n, b + i * n + o, panel);
       Index r = 0;
-      for (; r + kRows <= m; r += kRows) {
-        tile<kRows>(depth, k, n, i == 0, a + r * k + i, b + i * n + o, c + r * n + o);
+      for (; r + kTileRows <= m; r += kTileRows) {
+        tile<kTileRows>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
       }
-      for (; r < m; ++r) {
-        tile<1>(depth, k, n, i == 0, a + r * k + i, b + i * n + o, c + r * n + o);
-      }
+      for (; r < m; ++r) tile<1>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
     }
     edge(m, depth, k, n, tiled, i == 0, a + i, b + i * n, c);
   }

@@ -96,6 +96,7 @@ class Diagnoser {
       if (!search_.clean(scope.slots)) explain(scope);
     }
     merge_places();
+    check_alternatives();
     settle();
     return std::move(out_);
   }
@@ -118,8 +119,23 @@ class Diagnoser {
     }
   }
 
+  // The layers before often tell what this one has.
+  Explanation explanation_of(const DiagnoseScope& scope) {
+    for (const MistakeChoice& m : before_) {
+      if (!m.where.starts_with("transformer.h.") || scope.slots.empty()) break;
+      const auto layer = evaluation().replay().stages().layer(scope.slots.back());
+      if (!layer) break;
+      Mistakes moved;
+      for (const MistakeChoice& other : before_) moved.push_back(moved_to_layer(other, *layer));
+      if (auto same = search_.same_as(moved, scope)) return *same;
+      break;
+    }
+    return search_.explain(scope);
+  }
+
   void explain(const DiagnoseScope& scope) {
-    const Explanation found = search_.explain(scope);
+    const Explanation found = explanation_of(scope);
+    if (found.explained) before_ = found.mistakes;
     if (!found.explained && far_off(scope, found.mistakes)) {
       const bool end = std::ranges::any_of(
           scope.slots, [&](Index slot) { return slot == evaluation().replay().stages().logits(); });
@@ -130,7 +146,12 @@ class Diagnoser {
       unexplained_ = true;
       if (found.mistakes.empty() || scope.slots.size() <= 1) return;
     }
-    for (const MistakeChoice& m : found.mistakes) places_.push_back({m, found.margin});
+    for (const MistakeChoice& m : found.mistakes) {
+      if (m.name != "position.offset") places_.push_back({m, found.margin});
+    }
+    for (const MistakeChoice& m : found.mistakes) {
+      if (m.name == "position.offset") places_.insert(places_.begin(), {m, found.margin});
+    }
     for (const Mistakes& other : found.alternatives)
       alternatives_.push_back({found.mistakes, other});
   }
@@ -158,13 +179,13 @@ class Diagnoser {
     const Evaluation& e = evaluation();
     const auto& slots = e.replay().observed();
     std::vector<FoundMistake> rest = places_;
-    Mistakes settled = all_places();
+    settled_ = all_places();
     while (!rest.empty()) {
       std::vector<FoundMistake> group, others;
       for (const FoundMistake& f : rest)
         (same_mistake(f.choice, rest.front().choice) ? group : others).push_back(f);
       rest = others;
-      named_.push_back(merged(group, settled, slots));
+      named_.push_back(merged(group, settled_, slots));
     }
   }
 
@@ -207,6 +228,33 @@ class Diagnoser {
       if (after.at(slot).computed == nullptr) return before.at(slot).computed == nullptr;
       return after.residual(slot) <= 1.5 * before.residual(slot) + 2.0 * floor;
     });
+  }
+
+  // What one stage leaves open, the others may tell.
+  void check_alternatives() {
+    const auto& slots = evaluation().replay().observed();
+    std::set<std::set<std::string>> tried;
+    std::vector<std::pair<Mistakes, Mistakes>> kept;
+    for (const auto& [found, other] : alternatives_) {
+      std::set<std::string> added, removed;
+      for (const MistakeChoice& m : other) added.insert(m.name);
+      for (const MistakeChoice& m : found) removed.insert(m.name);
+      if (!tried.insert(added).second) continue;
+      Mistakes instead;
+      for (const MistakeChoice& m : settled_) {
+        if (!removed.contains(m.name)) instead.push_back(m);
+      }
+      const bool everywhere = std::ranges::all_of(settled_, [&](const MistakeChoice& m) {
+        return !removed.contains(m.name) || m.where.empty();
+      });
+      for (MistakeChoice m : other) {
+        if (everywhere) m.where.clear();
+        instead.push_back(m);
+      }
+      instead = evaluation().fitted(instead, slots);
+      if (search_.as_good(instead, settled_, slots)) kept.push_back({found, other});
+    }
+    alternatives_ = kept;
   }
 
   // --- The verdict ------------------------------------------------------------------------------
@@ -260,6 +308,7 @@ class Diagnoser {
   std::vector<FoundMistake> places_;
   std::vector<std::pair<Mistakes, Mistakes>> alternatives_;
   std::vector<NamedMistake> named_;
+  Mistakes settled_, before_;
   bool unexplained_ = false;
   Diagnosis out_;
 };

@@ -10,6 +10,13 @@
 namespace prenorm {
 namespace {
 
+// A small step of a number that is fitted.
+double step_of(const MistakeChoice& choice) {
+  const double number = *choice.number;
+  return choice.name == "norm.eps-value" ? std::max(0.03 * number, 1e-10)
+                                         : 1e-4 * (1.0 + std::abs(number));
+}
+
 std::size_t at(Index slot) { return static_cast<std::size_t>(slot); }
 
 }  // namespace
@@ -91,7 +98,7 @@ double Evaluation::fit_step(const Trace& here, const Trace& beside, double by,
 bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const {
   const bool positive = set[which].name == "norm.eps-value";
   const double number = *set[which].number;
-  const double by = positive ? std::max(0.03 * number, 1e-10) : 1e-4 * (1.0 + std::abs(number));
+  const double by = step_of(set[which]);
   const Trace here = trace(set);
   Mistakes other = set;
   other[which].number = number + by;
@@ -109,9 +116,29 @@ bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const In
   return false;
 }
 
-Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots) const {
-  constexpr int kMostSteps = 12;
-  for (int step = 0; step < kMostSteps; ++step) {
+double Evaluation::attainable(const Mistakes& set, std::span<const Index> slots) const {
+  const auto it = std::ranges::find_if(set, has_continuous_value);
+  if (it == set.end()) return 0.0;
+  const auto which = static_cast<std::size_t>(it - set.begin());
+  // A mask's number bends too much for its slope to tell.
+  if (it->name != "norm.eps-value") return 0.0;
+  Mistakes other = set;
+  const double by = step_of(set[which]);
+  other[which].number = *set[which].number + by;
+  const Trace here = trace(set), beside = trace(other);
+  const double step = fit_step(here, beside, by, slots);
+  // ‖e − s d‖² = ‖e‖² − s² ‖d‖²
+  double slope = 0.0;
+  for (const Index slot : slots) {
+    const TracedStage &a = here.at(slot), &b = beside.at(slot);
+    if (a.computed == nullptr || b.computed == nullptr || a.computed == b.computed) continue;
+    slope += mean_square_difference(*a.computed, *b.computed) / floor_[at(slot)];
+  }
+  return score(here, slots).loss - step * step / (by * by) * slope;
+}
+
+Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most_steps) const {
+  for (int step = 0; step < most_steps; ++step) {
     bool moved = false;
     for (std::size_t i = 0; i < set.size(); ++i) {
       if (has_continuous_value(set[i])) moved = fit_number(set, i, slots) || moved;

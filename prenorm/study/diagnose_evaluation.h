@@ -40,7 +40,9 @@ class Evaluation {
   std::vector<Score> scores(std::span<const Mistakes> sets, std::span<const Index> slots) const;
 
   // The set with its continuous values (ε, the mask's number) where the residual is least.
-  Mistakes fitted(Mistakes set, std::span<const Index> slots) const;
+  Mistakes fitted(Mistakes set, std::span<const Index> slots, int most_steps = 12) const;
+  // The loss that a fit of the first of them may come down to, as the slope tells.
+  double attainable(const Mistakes& set, std::span<const Index> slots) const;
 
   // Whether every stage's residual is within `times` the rounding measured with these mistakes.
   bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;

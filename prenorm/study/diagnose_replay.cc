@@ -48,6 +48,25 @@ DiagnoseProblem DiagnoseProblem::cropped(Index few, Index prefix) const {
   return out;
 }
 
+DiagnoseProblem DiagnoseProblem::with_first(Index sequence) const {
+  DiagnoseProblem out = *this;
+  const auto exchange = [&](Values& x) {
+    std::swap_ranges(x.row(0), x.row(time), x.row(sequence * time));
+  };
+  if (sequence == 0) return out;
+  if (!tokens.empty()) {
+    std::swap_ranges(out.tokens.begin(), out.tokens.begin() + time,
+                     out.tokens.begin() + sequence * time);
+  }
+  if (!embedded.absent()) exchange(out.embedded);
+  for (auto& [slot, value] : out.theirs) {
+    Values exchanged = *value;
+    exchange(exchanged);
+    value = std::make_shared<const Values>(std::move(exchanged));
+  }
+  return out;
+}
+
 Replay::Replay(const Runtime& run, const DiagnoseModel& model, DiagnoseProblem problem)
     : run_(run), model_(model), problem_(std::move(problem)), stages_(model.layers()) {
   for (const auto& [slot, value] : problem_.theirs) observed_.push_back(slot);

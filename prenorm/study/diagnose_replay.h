@@ -32,6 +32,8 @@ struct DiagnoseProblem {
   bool has(Index slot) const { return theirs.contains(slot); }
   // The first `batch` sequences and, of each, the first `time` tokens.
   DiagnoseProblem cropped(Index batch, Index time) const;
+  // The same with that sequence in the first one's place.
+  DiagnoseProblem with_first(Index sequence) const;
 };
 
 using StageKey = std::vector<double>;

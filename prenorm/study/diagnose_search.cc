@@ -7,13 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "prenorm/study/diagnose_places.h"
+
 namespace prenorm {
 namespace {
 
 constexpr double kCleanTimes = 2.5;  // a clean stage's residual is within so many roundings
 constexpr double kWorthwhile = 0.9;  // of cost: about half of one stage's residual
 constexpr std::size_t kMostMistakes = 6;
-constexpr Index kMostRows = 256, kPrefix = 16;
+constexpr Index kMostRows = 64, kPrefix = 8;
 constexpr std::size_t kRefined = 12;
 
 // Whether an output may depend on later tokens: these need whole sequences.
@@ -84,10 +86,16 @@ bool DiagnoseSearch::explains(const Candidate& candidate, std::span<const Index>
   return full_->explains(candidate.mistakes, slots, kCleanTimes);
 }
 
+// Where sets are tried first: the first tokens, or a whole sequence where later ones matter.
+const Evaluation& DiagnoseSearch::screen(bool ahead) const {
+  if (prefix_ && !ahead) return *prefix_;
+  return sequence_ ? *sequence_ : *full_;
+}
+
 // By how much each set lowers the cost, on as few tokens as show it.
 std::vector<double> DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
-                                             std::span<const Index> slots) {
-  std::vector<double> gains(sets.size());
+                                             std::span<const Index> slots) const {
+  std::vector<double> gains(sets.size(), -1e9);
   const auto on = [&](const Evaluation& evaluation, bool ahead) {
     std::vector<Mistakes> part;
     std::vector<std::size_t> places;
@@ -98,47 +106,85 @@ std::vector<double> DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
     }
     const double base = evaluation.base_score(slots).cost;
     const std::vector<Score> scores = evaluation.scores(part, slots);
-    for (std::size_t i = 0; i < part.size(); ++i) gains[places[i]] = base - scores[i].cost;
+    bool enough = false;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      gains[places[i]] = base - scores[i].cost;
+      // Down to the rounding on the first tokens, where it was far from it.
+      enough = enough || (base - scores[i].cost > 10.0 &&
+                          scores[i].loss <= 3.0 * static_cast<double>(slots.size()));
+    }
+    return enough;
   };
-  on(sequence_ ? *sequence_ : *full_, true);
-  on(prefix_ ? *prefix_ : sequence_ ? *sequence_ : *full_, false);
+  if (!on(screen(false), false)) on(screen(true), true);
   return gains;
+}
+
+// Of many sets those that are worth a closer look.
+std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& sets,
+                                                std::span<const Index> slots) const {
+  constexpr double kFarBehind = 14.0;  // of gain: a residual that is 16,000 times as large
+  constexpr std::size_t kFits = 4;
+  const std::vector<double> gains = screened(sets, slots);
+  std::vector<std::size_t> order(sets.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
+  std::vector<Mistakes> few;
+  std::size_t fits = 0, plain = 0;
+  for (const std::size_t i : order) {
+    if (gains[i] < -1e8) continue;
+    const bool near = gains[i] > gains[order.front()] - kFarBehind;
+    if (any_continuous(sets[i])) {
+      // A fit may gain more than what a grid shows.
+      if (fits++ >= kFits) continue;
+    } else if (plain++ >= (near ? kRefined : 2)) {
+      continue;
+    }
+    few.push_back(sets[i]);
+  }
+  return few;
 }
 
 DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& sets,
                                                   std::span<const Index> slots) {
-  std::vector<Mistakes> few = sets;
-  if ((prefix_ || sequence_) && sets.size() > kRefined) {
-    const std::vector<double> gains = screened(sets, slots);
-    std::vector<std::size_t> order(sets.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
-    few.clear();
-    std::size_t fits = 0;
-    for (const std::size_t i : order) {
-      const bool fit = any_continuous(sets[i]) && fits < 4;
-      if (few.size() >= kRefined + fits && !fit) continue;
-      few.push_back(sets[i]);
-      fits += any_continuous(sets[i]);
-    }
-  }
+  std::vector<Mistakes> few =
+      (prefix_ || sequence_) && sets.size() > kRefined ? promising(sets, slots) : sets;
+  std::vector<Mistakes> plain, fits;
+  for (Mistakes& set : few) (any_continuous(set) ? fits : plain).push_back(std::move(set));
   Candidates out;
-  const std::vector<Score> scores = full_->scores(few, slots);
-  for (std::size_t i = 0; i < few.size(); ++i) out.push_back({few[i], scores[i]});
   const auto better = [](const Candidate& a, const Candidate& b) {
     return a.score.cost < b.score.cost;
   };
-  std::ranges::stable_sort(out, better);
-  // The best of those that have a number to be found.
-  std::size_t fitted = 0;
-  for (std::size_t i = 0; i < out.size() && fitted < 6; ++i) {
-    if (!any_continuous(out[i].mistakes)) continue;
-    out[i].mistakes = with_zero_mask_named(full_->fitted(out[i].mistakes, slots));
-    out[i].score = full_->score(full_->trace(out[i].mistakes), slots);
-    ++fitted;
+  const auto score = [&](const std::vector<Mistakes>& part) {
+    const std::vector<Score> scores = full_->scores(part, slots);
+    for (std::size_t i = 0; i < part.size(); ++i) out.push_back({part[i], scores[i]});
+    std::ranges::stable_sort(out, better);
+  };
+  score(plain);
+  const double best = out.empty() ? 1e30 : out.front().score.loss;
+  std::vector<Mistakes> fitted;
+  for (const Mistakes& set : best_fits(fits, slots)) {
+    const Evaluation& on = screen(looks_ahead(set));
+    if (on.attainable(set, slots) > 100.0 * best + 1e3) continue;
+    fitted.push_back(with_zero_mask_named(full_->fitted(on.fitted(set, slots), slots, 2)));
   }
-  std::ranges::stable_sort(out, better);
+  score(fitted);
   remember(out);
+  return out;
+}
+
+// The most promising few of those that have a number to be found.
+std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
+                                                std::span<const Index> slots) const {
+  constexpr std::size_t kMost = 4;
+  if (sets.size() <= kMost) return sets;
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const Evaluation& on = screen(looks_ahead(sets[i]));
+    order.emplace_back(on.score(on.trace(sets[i]), slots).cost, i);
+  }
+  std::ranges::sort(order);
+  std::vector<Mistakes> out;
+  for (std::size_t i = 0; i < kMost; ++i) out.push_back(sets[order[i].second]);
   return out;
 }
 
@@ -182,16 +228,22 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
   Candidate found{{}, full_->base_score(scope.slots)};
   for (std::size_t round = 0; round < kMostMistakes; ++round) {
     Candidates next = ranked(extended(found.mistakes, scope.likely), scope.slots);
-    const bool enough = !next.empty() && explains(next.front(), scope.slots);
+    bool enough = !next.empty() && explains(next.front(), scope.slots);
+    if (!enough && round == 0 && !scope.others.empty()) {
+      // Two mistakes everywhere are fewer hypotheses than one in each layer.
+      for (std::size_t i = 0; i < std::min<std::size_t>(2, next.size()) && !enough; ++i) {
+        const Candidates pairs = ranked(extended(next[i].mistakes, scope.likely), scope.slots);
+        enough = !pairs.empty() && explains(pairs.front(), scope.slots);
+        if (enough) next.insert(next.begin(), pairs.begin(), pairs.end());
+      }
+    }
     if (!enough && !scope.others.empty()) {
       Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
       // The same mistake in all layers is the simpler explanation.
-      if (next.empty() ||
-          (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost)) {
-        next.insert(next.begin(), local.begin(), local.end());
-      } else {
-        next.insert(next.end(), local.begin(), local.end());
-      }
+      const bool better =
+          next.empty() ||
+          (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost);
+      next.insert(better ? next.begin() : next.end(), local.begin(), local.end());
     }
     if (next.empty() || next.front().score.cost + kWorthwhile > found.score.cost) break;
     if (round == 0) singles = next;
@@ -203,12 +255,13 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
 }
 
 DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
+                                                   const Mistakes& start,
                                                    const Candidates& singles) {
-  constexpr std::size_t kBeam = 6;
-  Candidate best{{}, full_->base_score(scope.slots)};
+  constexpr std::size_t kBeam = 4;
+  Candidate best{start, full_->score(full_->trace(start), scope.slots)};
   const auto take = [&](const Candidates& found) {
     if (!found.empty() && found.front().score.cost < best.score.cost) best = found.front();
-    return !best.mistakes.empty() && explains(best, scope.slots);
+    return !found.empty() && explains(best, scope.slots);
   };
   std::vector<Mistakes> all = scope.likely;
   all.insert(all.end(), scope.others.begin(), scope.others.end());
@@ -216,50 +269,116 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
     if (take(ranked(extended(singles[i].mistakes, all), scope.slots))) return best;
   }
   std::vector<Mistakes> pairs;
-  for (std::size_t i = 0; i < scope.likely.size(); ++i) {
+  const std::vector<Mistakes> first = extended(start, scope.likely);
+  for (std::size_t i = 0; i < first.size(); ++i) {
     const std::vector<Mistakes> later(scope.likely.begin() + static_cast<std::ptrdiff_t>(i + 1),
                                       scope.likely.end());
-    const std::vector<Mistakes> more = extended(scope.likely[i], later);
+    const std::vector<Mistakes> more = extended(first[i], later);
     pairs.insert(pairs.end(), more.begin(), more.end());
   }
-  if (progress_)
+  if (progress_ && pairs.size() > 500) {
     progress_("no single mistake explains it: trying " + std::to_string(pairs.size()) + " pairs");
-  if (take(ranked(pairs, scope.slots))) return best;
+  }
+  take(ranked(pairs, scope.slots));
   return best;
 }
 
+// The stages that are off even with these mistakes.
+std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes,
+                                             std::span<const Index> slots) const {
+  std::vector<Index> bad;
+  const Trace found = full_->trace(mistakes);
+  const std::vector<double> floor = full_->floor_of(mistakes);
+  for (const Index slot : slots) {
+    if (found.at(slot).computed == nullptr ||
+        found.residual(slot) > kCleanTimes * kCleanTimes * floor[static_cast<std::size_t>(slot)]) {
+      bad.push_back(slot);
+    }
+  }
+  return bad;
+}
+
+// Only the sets that could change one of these stages.
+DiagnoseScope DiagnoseSearch::focused(const DiagnoseScope& scope,
+                                      std::span<const Index> bad) const {
+  DiagnoseScope out = scope;
+  const auto useless = [&](const Mistakes& mistakes) {
+    return !may_change(full_replay_->stages(), mistakes, scope.slots, bad);
+  };
+  std::erase_if(out.likely, useless);
+  std::erase_if(out.others, useless);
+  return out;
+}
+
+// Two mistakes that show in the same stage: what was found elsewhere is kept.
+DiagnoseSearch::Candidate DiagnoseSearch::with_pairs(const DiagnoseScope& scope,
+                                                     const Candidate& found,
+                                                     const Candidates& singles) {
+  const std::vector<Index> bad = departing(found.mistakes, scope.slots);
+  Mistakes start;
+  for (const MistakeChoice& m : found.mistakes) {
+    if (!may_change(full_replay_->stages(), {m}, scope.slots, bad)) start.push_back(m);
+  }
+  const bool alone = scope.slots.size() <= 1;
+  Candidate pair = by_pairs(focused(scope, bad), start, alone ? singles : Candidates{});
+  return pair.score.cost + kWorthwhile < found.score.cost || explains(pair, scope.slots) ? pair
+                                                                                         : found;
+}
+
+// Whether `other` leaves no stage noticeably further off than `found` does.
+bool DiagnoseSearch::as_good(const Mistakes& other, const Mistakes& found,
+                             std::span<const Index> slots) const {
+  const Trace theirs = full_->trace(other), ours = full_->trace(found);
+  return std::ranges::all_of(slots, [&](Index slot) {
+    const double floor = full_->floor()[static_cast<std::size_t>(slot)];
+    return theirs.at(slot).computed != nullptr &&
+           theirs.residual(slot) <= 1.25 * ours.residual(slot) + 0.05 * floor;
+  });
+}
+
 void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found, Explanation& out) {
-  constexpr double kSame = 1.25;
+  constexpr double kNear = 2.0;
   const auto own = names_of(found.mistakes);
   double runner_up = full_->base_score(scope.slots).loss;
   for (const Candidate& other : seen_) {
-    if (names_of(other.mistakes) == own) continue;
     // A larger set that does no better is no other explanation.
-    const bool more = other.mistakes.size() > found.mistakes.size();
-    if (more) continue;
+    if (names_of(other.mistakes) == own || other.mistakes.size() > found.mistakes.size()) continue;
     runner_up = std::min(runner_up, other.score.loss);
     if (other.mistakes.size() == found.mistakes.size() &&
-        other.score.loss <= kSame * found.score.loss) {
+        other.score.loss <= kNear * found.score.loss &&
+        as_good(other.mistakes, found.mistakes, scope.slots)) {
       out.alternatives.push_back(other.mistakes);
     }
   }
   out.margin = runner_up / std::max(found.score.loss, 1e-300);
 }
 
-Explanation DiagnoseSearch::explain(const DiagnoseScope& scope) {
+// What explains another layer may explain this one.
+std::optional<Explanation> DiagnoseSearch::same_as(const Mistakes& mistakes,
+                                                   const DiagnoseScope& scope) {
+  if (mistakes.empty()) return std::nullopt;
+  Candidate found{full_->fitted(mistakes, scope.slots), {}};
+  found.score = full_->score(full_->trace(found.mistakes), scope.slots);
+  if (!explains(found, scope.slots)) return std::nullopt;
+  prune(found, scope.slots);
+  Explanation out;
+  out.mistakes = found.mistakes;
+  out.explained = true;
+  out.margin = full_->base_score(scope.slots).loss / std::max(found.score.loss, 1e-300);
+  return out;
+}
+
+Explanation DiagnoseSearch::explain(const DiagnoseScope& whole) {
   seen_.clear();
+  const DiagnoseScope scope = focused(whole, departing({}, whole.slots));
   Explanation out;
   Candidates singles;
   Candidate found = one_by_one(scope, singles);
-  out.explained = explains(found, scope.slots);
-  if (!out.explained && scope.slots.size() <= 2) {
-    const Candidate pair = by_pairs(scope, singles);
-    if (pair.score.cost + kWorthwhile < found.score.cost || explains(pair, scope.slots)) {
-      found = pair;
-      prune(found, scope.slots);
-      out.explained = explains(found, scope.slots);
-    }
+  if (!explains(found, scope.slots)) {
+    found = with_pairs(scope, found, singles);
+    prune(found, scope.slots);
   }
+  out.explained = explains(found, scope.slots);
   out.mistakes = found.mistakes;
   if (!found.mistakes.empty()) compare(scope, found, out);
   return out;

@@ -9,6 +9,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ class DiagnoseSearch {
   // Whether the right model explains the stages.
   bool clean(std::span<const Index> slots) const;
   Explanation explain(const DiagnoseScope& scope);
+  // The same set, if it explains the scope: nothing otherwise, without a search.
+  std::optional<Explanation> same_as(const Mistakes& mistakes, const DiagnoseScope& scope);
+  // Whether `other` leaves no stage noticeably further off than `found` does.
+  bool as_good(const Mistakes& other, const Mistakes& found, std::span<const Index> slots) const;
 
  private:
   struct Candidate {
@@ -53,10 +58,20 @@ class DiagnoseSearch {
   using Candidates = std::vector<Candidate>;
 
   Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
-  std::vector<double> screened(const std::vector<Mistakes>& sets, std::span<const Index> slots);
+  const Evaluation& screen(bool ahead) const;
+  std::vector<double> screened(const std::vector<Mistakes>& sets,
+                               std::span<const Index> slots) const;
+  std::vector<Mistakes> promising(const std::vector<Mistakes>& sets,
+                                  std::span<const Index> slots) const;
+  std::vector<Mistakes> best_fits(const std::vector<Mistakes>& sets,
+                                  std::span<const Index> slots) const;
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
   Candidate one_by_one(const DiagnoseScope& scope, Candidates& singles);
-  Candidate by_pairs(const DiagnoseScope& scope, const Candidates& singles);
+  Candidate by_pairs(const DiagnoseScope& scope, const Mistakes& start, const Candidates& singles);
+  Candidate with_pairs(const DiagnoseScope& scope, const Candidate& found,
+                       const Candidates& singles);
+  std::vector<Index> departing(const Mistakes& mistakes, std::span<const Index> slots) const;
+  DiagnoseScope focused(const DiagnoseScope& scope, std::span<const Index> bad) const;
   bool explains(const Candidate& candidate, std::span<const Index> slots) const;
   void prune(Candidate& found, std::span<const Index> slots) const;
   void compare(const DiagnoseScope& scope, const Candidate& found, Explanation& out);

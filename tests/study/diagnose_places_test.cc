@@ -26,6 +26,21 @@ TEST(DiagnosePlaces, a_choice_moves_to_another_layer_with_its_norm) {
             "transformer.ln_f");
 }
 
+TEST(DiagnosePlaces, a_mistake_changes_the_stage_of_its_module_first) {
+  const StageList stages(4);
+  const std::string block = "transformer.h.2";
+  const auto slot = [&](const char* name, const std::string& where, const char* text = "") {
+    return changed_slot(stages, {.name = name, .where = where, .text = text});
+  };
+  EXPECT_EQ(slot("norm.ddof", block + ".ln_2"), stages.of(2, Stage::kLn2));
+  EXPECT_EQ(slot("norm.ddof", "transformer.ln_f"), stages.final_norm());
+  EXPECT_EQ(slot("attention.no-mask", block), stages.of(2, Stage::kAttended));
+  EXPECT_EQ(slot("activation.relu", block), stages.of(2, Stage::kAct));
+  EXPECT_EQ(slot("weights.no-bias", block, "mlp.c_fc"), stages.of(2, Stage::kFc));
+  EXPECT_FALSE(slot("structure.post-norm", block));
+  EXPECT_FALSE(slot("attention.no-mask", ""));
+}
+
 TEST(DiagnosePlaces, a_fitted_number_is_as_short_as_its_fit_allows) {
   const auto reported = [](double eps) {
     return reported_number({.name = "norm.eps-value", .number = eps});
