@@ -114,22 +114,23 @@ class Diagnoser {
       DivergedStage row{.name = stages.name(slot)};
       row.relative = std::sqrt(stage.residual / std::max(size, 1e-300));
       row.rounding = std::sqrt(floor / std::max(size, 1e-300));
-      row.departs = stage.computed == nullptr || stage.residual > kCleanTimes * kCleanTimes * floor;
+      row.departs = !search_.clean(std::span(&slot, 1));
       out_.stages.push_back(row);
     }
   }
 
   // The layers before often tell what this one has.
   Explanation explanation_of(const DiagnoseScope& scope) {
+    const auto layer = evaluation().replay().stages().layer(scope.slots.back());
+    Mistakes moved;
     for (const MistakeChoice& m : before_) {
-      if (!m.where.starts_with("transformer.h.") || scope.slots.empty()) break;
-      const auto layer = evaluation().replay().stages().layer(scope.slots.back());
-      if (!layer) break;
-      Mistakes moved;
-      for (const MistakeChoice& other : before_) moved.push_back(moved_to_layer(other, *layer));
-      if (auto same = search_.same_as(moved, scope)) return *same;
-      break;
+      if (!m.where.starts_with("transformer.h.")) continue;
+      moved.push_back(layer ? moved_to_layer(m, *layer) : m);
+      if (layer) continue;
+      moved.back().where = "transformer.ln_f";
+      if (reference::find_mistake(m.name).in_norm == nullptr) moved.pop_back();
     }
+    if (auto same = search_.same_as(moved, scope)) return *same;
     return search_.explain(scope);
   }
 
@@ -184,8 +185,15 @@ class Diagnoser {
       std::vector<FoundMistake> group, others;
       for (const FoundMistake& f : rest)
         (same_mistake(f.choice, rest.front().choice) ? group : others).push_back(f);
-      rest = others;
       named_.push_back(merged(group, settled_, slots));
+      // What the merged mistake explains better is no mistake of its own.
+      std::erase_if(others, [&](const FoundMistake& f) {
+        return f.choice.name != "weights.untied-head" &&
+               std::ranges::none_of(settled_, [&](const MistakeChoice& m) {
+                 return same_mistake(m, f.choice) && m.where == f.choice.where;
+               });
+      });
+      rest = others;
     }
   }
 
@@ -197,28 +205,58 @@ class Diagnoser {
     for (const FoundMistake& f : group) out.margin = std::min(out.margin, f.margin);
     MistakeChoice choice = first;
     if (first.name != "weights.untied-head" && !first.where.empty()) {
-      MistakeChoice everywhere = first;
-      everywhere.where.clear();
-      Mistakes without, with;
-      for (const MistakeChoice& m : settled) {
-        if (!same_mistake(m, first)) without.push_back(m);
-      }
-      with = without;
-      with.push_back(everywhere);
-      const Evaluation& e = evaluation();
-      if (has_continuous_value(first)) with = e.fitted(with, slots);
-      if (no_worse(e.trace(settled), e.trace(with), slots)) {
-        choice = with.back();
-        settled = with;
+      if (const auto with = everywhere(first, settled, slots)) {
+        choice = with->back();
+        settled = *with;
       } else if (group.size() > 1) {
         for (const FoundMistake& f : group) out.places.push_back(place_of(f.choice));
       }
     }
+    round_number(choice, slots);
     out.name = choice.name;
     out.where = place_of(choice);
     out.number = reported_number(choice);
     out.text = reported_text(choice);
     return out;
+  }
+
+  // The set with this mistake in every layer, if that explains the stages as well; without what
+  // was taken for another mistake in one place, if that does.
+  std::optional<Mistakes> everywhere(const MistakeChoice& first, const Mistakes& settled,
+                                     const std::vector<Index>& slots) const {
+    const Evaluation& e = evaluation();
+    Mistakes all, global;
+    for (const MistakeChoice& m : settled) {
+      if (same_mistake(m, first)) continue;
+      all.push_back(m);
+      if (m.where.empty()) global.push_back(m);
+    }
+    MistakeChoice choice = first;
+    choice.where.clear();
+    const Trace before = e.trace(settled);
+    for (Mistakes others : {all, global}) {
+      others.push_back(choice);
+      const Mistakes with = has_continuous_value(first) ? e.fitted(others, slots) : others;
+      if (no_worse(before, e.trace(with), slots)) return with;
+    }
+    return std::nullopt;
+  }
+
+  // A number as people write it, where that explains the stages as well.
+  void round_number(MistakeChoice& choice, const std::vector<Index>& slots) const {
+    if (choice.name != "norm.eps-value") return;
+    const Evaluation& e = evaluation();
+    const double power = std::pow(10.0, std::round(std::log10(*choice.number)));
+    const double loss = e.score(e.trace(settled_), slots).loss;
+    for (const double number : {1e-12, power}) {
+      Mistakes other = settled_;
+      for (MistakeChoice& m : other) {
+        if (same_mistake(m, choice)) m.number = number;
+      }
+      if (e.score(e.trace(other), slots).loss > 1.02 * loss) continue;
+      choice.number = number;
+      return;
+    }
   }
 
   // Whether no stage is further off than before by more than its rounding.

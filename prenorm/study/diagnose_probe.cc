@@ -11,7 +11,7 @@
 namespace prenorm {
 namespace {
 
-constexpr Index kLayers = 2, kHeads = 4, kWidth = 64, kVocabulary = 96, kTime = 24, kBatch = 4;
+constexpr Index kLayers = 2, kHeads = 4, kWidth = 32, kVocabulary = 96, kTime = 24, kBatch = 4;
 
 GptConfig probe_config() {
   GptConfig config;
@@ -20,6 +20,7 @@ GptConfig probe_config() {
   config.n_layer = kLayers;
   config.n_head = kHeads;
   config.n_embd = kWidth;
+  config.layer_norm_epsilon = 0.05;  // large: where it stands shows
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.0;
   return config;
 }
@@ -37,23 +38,34 @@ class Normal {
   std::mt19937 generator_{20};
 };
 
+// Tokens and positions of several sizes: rows far below √ε tell one small ε from another, rows far
+// above it show everything else.
+void fill_embedding(Parameter& p, Normal& normal, double smallest, double largest) {
+  const Index width = p.shape[1];
+  for (Index row = 0; row < p.shape[0]; ++row) {
+    const double spread = row % 3 == 0 ? smallest : largest;
+    for (Index c = 0; c < width; ++c) {
+      p.value[static_cast<std::size_t>(row * width + c)] = normal(spread, 0.3 * spread);
+    }
+  }
+}
+
 void fill(Parameter& p, Normal& normal) {
   const std::string& name = p.name;
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  if (has("wte")) return fill_embedding(p, normal, 0.003, 0.5);
+  if (has("wpe")) return fill_embedding(p, normal, 0.002, 0.3);
   const bool bias = name.ends_with(".bias");
   const double in = static_cast<double>(p.shape.front());
   for (float& x : p.value) {
-    if (has("wte") || has("wpe")) {
-      // Rows of a variance near ε, which no trained model has.
-      x = normal(has("wte") ? 0.004 : 0.003, 0.001);
-    } else if (has(".ln_")) {
+    if (has(".ln_")) {
       x = bias ? normal(0.3) : normal(0.4, 1.0);
     } else if (has("mlp.c_fc")) {
       x = bias ? normal(1.0, -0.8) : normal(1.2 / std::sqrt(in));
     } else if (bias) {
-      x = normal(has("c_proj") ? 0.02 : 0.3);
+      x = normal(0.3);
     } else {
-      x = normal((has("c_proj") ? 0.5 : 2.0) / std::sqrt(in));
+      x = normal((has("mlp.c_proj") ? 3.0 : has("c_proj") ? 1.0 : 2.0) / std::sqrt(in));
     }
   }
 }

@@ -1,5 +1,5 @@
 // A model and an input on which mistakes stay visible even where numbers are rounded to bfloat16:
-// small embeddings, so that ε matters, sharp attention, wide activations and large biases.
+// a large ε beside embeddings of several sizes, sharp attention, wide activations, large biases.
 //
 //   write_diagnose_probe("probe");     // config.json, model.safetensors, input.safetensors
 //

@@ -13,6 +13,8 @@ namespace prenorm {
 namespace {
 
 constexpr double kCleanTimes = 2.5;  // a clean stage's residual is within so many roundings
+// Beyond so many a search is worth its time: of a type of few bits the rounding is known better.
+constexpr double kDoubtful = 2.0, kDoubtfulNarrow = 1.2;
 constexpr double kWorthwhile = 0.9;  // of cost: about half of one stage's residual
 constexpr std::size_t kMostMistakes = 6;
 constexpr Index kMostRows = 64, kPrefix = 8;
@@ -61,7 +63,9 @@ std::set<std::string> names_of(const Mistakes& mistakes) {
 DiagnoseSearch::DiagnoseSearch(const Runtime& run, const DiagnoseModel& model,
                                const DiagnoseProblem& problem, reference::Numbers numbers,
                                Progress progress)
-    : run_(run), progress_(std::move(progress)) {
+    : run_(run),
+      progress_(std::move(progress)),
+      doubtful_times_(numbers == reference::Numbers::kFloat32 ? kDoubtful : kDoubtfulNarrow) {
   const auto right = model.options();
   const auto make = [&](DiagnoseProblem part, auto& replay, auto& evaluation) {
     replay = std::make_unique<Replay>(run, model, std::move(part));
@@ -74,12 +78,7 @@ DiagnoseSearch::DiagnoseSearch(const Runtime& run, const DiagnoseModel& model,
 }
 
 bool DiagnoseSearch::clean(std::span<const Index> slots) const {
-  const Trace& base = full_->base();
-  return std::ranges::all_of(slots, [&](Index slot) {
-    return base.at(slot).computed != nullptr &&
-           base.residual(slot) <=
-               kCleanTimes * kCleanTimes * full_->floor()[static_cast<std::size_t>(slot)];
-  });
+  return departing({}, slots, doubtful_times_).empty();
 }
 
 bool DiagnoseSearch::explains(const Candidate& candidate, std::span<const Index> slots) const {
@@ -283,15 +282,15 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
   return best;
 }
 
-// The stages that are off even with these mistakes.
-std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes,
-                                             std::span<const Index> slots) const {
+// The stages that are off by more than `times` their rounding even with these mistakes.
+std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes, std::span<const Index> slots,
+                                             double times) const {
   std::vector<Index> bad;
   const Trace found = full_->trace(mistakes);
-  const std::vector<double> floor = full_->floor_of(mistakes);
+  const std::vector<double> floor = mistakes.empty() ? full_->floor() : full_->floor_of(mistakes);
   for (const Index slot : slots) {
     if (found.at(slot).computed == nullptr ||
-        found.residual(slot) > kCleanTimes * kCleanTimes * floor[static_cast<std::size_t>(slot)]) {
+        found.residual(slot) > times * times * floor[static_cast<std::size_t>(slot)]) {
       bad.push_back(slot);
     }
   }
@@ -314,7 +313,7 @@ DiagnoseScope DiagnoseSearch::focused(const DiagnoseScope& scope,
 DiagnoseSearch::Candidate DiagnoseSearch::with_pairs(const DiagnoseScope& scope,
                                                      const Candidate& found,
                                                      const Candidates& singles) {
-  const std::vector<Index> bad = departing(found.mistakes, scope.slots);
+  const std::vector<Index> bad = departing(found.mistakes, scope.slots, kCleanTimes);
   Mistakes start;
   for (const MistakeChoice& m : found.mistakes) {
     if (!may_change(full_replay_->stages(), {m}, scope.slots, bad)) start.push_back(m);
@@ -342,7 +341,10 @@ void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found,
   double runner_up = full_->base_score(scope.slots).loss;
   for (const Candidate& other : seen_) {
     // A larger set that does no better is no other explanation.
-    if (names_of(other.mistakes) == own || other.mistakes.size() > found.mistakes.size()) continue;
+    const auto names = names_of(other.mistakes);
+    if (std::ranges::includes(names, own) || other.mistakes.size() > found.mistakes.size()) {
+      continue;
+    }
     runner_up = std::min(runner_up, other.score.loss);
     if (other.mistakes.size() == found.mistakes.size() &&
         other.score.loss <= kNear * found.score.loss &&
@@ -370,7 +372,7 @@ std::optional<Explanation> DiagnoseSearch::same_as(const Mistakes& mistakes,
 
 Explanation DiagnoseSearch::explain(const DiagnoseScope& whole) {
   seen_.clear();
-  const DiagnoseScope scope = focused(whole, departing({}, whole.slots));
+  const DiagnoseScope scope = focused(whole, departing({}, whole.slots, doubtful_times_));
   Explanation out;
   Candidates singles;
   Candidate found = one_by_one(scope, singles);

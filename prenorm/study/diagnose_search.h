@@ -70,7 +70,8 @@ class DiagnoseSearch {
   Candidate by_pairs(const DiagnoseScope& scope, const Mistakes& start, const Candidates& singles);
   Candidate with_pairs(const DiagnoseScope& scope, const Candidate& found,
                        const Candidates& singles);
-  std::vector<Index> departing(const Mistakes& mistakes, std::span<const Index> slots) const;
+  std::vector<Index> departing(const Mistakes& mistakes, std::span<const Index> slots,
+                               double times) const;
   DiagnoseScope focused(const DiagnoseScope& scope, std::span<const Index> bad) const;
   bool explains(const Candidate& candidate, std::span<const Index> slots) const;
   void prune(Candidate& found, std::span<const Index> slots) const;
@@ -79,6 +80,7 @@ class DiagnoseSearch {
 
   const Runtime& run_;
   Progress progress_;
+  double doubtful_times_;
   // All rows that are searched with; one sequence; its first tokens.
   std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_;
   std::unique_ptr<Evaluation> full_, sequence_, prefix_;

@@ -1,6 +1,10 @@
 #include "prenorm/study/diagnose_advice.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "prenorm/base/error.h"
 #include "prenorm/reference/mistake_table.h"
@@ -24,6 +28,17 @@ TEST(Advice, is_a_sentence_a_line_and_a_place) {
     EXPECT_EQ(&advice_on(advice.name), &advice);
   }
   EXPECT_THROW(advice_on("norm.dof"), ConfigError);
+}
+
+TEST(Advice, is_what_the_page_tells) {
+  std::ifstream file(std::string(PRENORM_SOURCE_DIR) + "/docs/diagnose.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const MistakeAdvice& advice : mistake_advice()) {
+    EXPECT_THAT(page,
+                testing::HasSubstr("| `" + std::string(advice.name) + "` | " +
+                                   std::string(advice.sentence) + " | `" + std::string(advice.fix) +
+                                   "` | " + std::string(advice.example) + " |"));
+  }
 }
 
 }  // namespace
