@@ -69,6 +69,12 @@ constexpr double kPortableLog1pUlps = 3.0;
 // How many standard errors a statistic of random numbers may lie off. The numbers are a function of
 // a fixed seed, so a pass stays a pass; one draw in two million would lie outside.
 constexpr double kSigmas = 5.0;
+// The gain of one random matrix of width 128 on 32 random rows, relative; of what comes back
+// through several of them, and of a stream that they make together.
+constexpr double kRandomGain = 0.1;
+constexpr double kRandomGradient = 0.3;
+// The size of a normalised row: √(σ² / (σ² + ε)) with a variance of the order of 1.
+constexpr double kUnitSize = 1e-3;
 // The planned peak memory against the measured one, relative.
 constexpr double kPlannedMemory = 0.1;
 

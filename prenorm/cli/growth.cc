@@ -113,7 +113,10 @@ int Growth::run(const OptionTable& table, const Streams& streams) {
   if (!folder_.empty() && files_.empty()) {
     throw ConfigError("--data: expected a text for the model to read, found none");
   }
-  const std::vector<Index> train_depths = depths();
+  if (!folder_.empty() && train_ && std::ranges::count(files_, "-") > 0) {
+    throw ConfigError("--data: expected files where -m and --train both read them, found '-'");
+  }
+  depths();  // throws for what is no number
   if (!train_ && table.given("train-layers")) {
     throw ConfigError("--train-layers: expected --train with it, found none");
   }
@@ -129,15 +132,18 @@ int Growth::run(const OptionTable& table, const Streams& streams) {
   GrowthReport report;
   report.stack = stack_;
   report.stacks = stack_growth(stack_);
+  const Tokens tokens = folder_.empty() || train_ ? own_tokens(streams) : Tokens();
   if (folder_.empty()) {
-    const Tokens tokens = own_tokens(streams);
     measure_initial(run, tokens, report);
-    if (train_) train(run, tokens, interrupt, streams, report);
   } else {
     measure_checkpoint(run, streams, report);
-    if (train_) train(run, own_tokens(streams), interrupt, streams, report);
   }
+  // Before the training too: a page that cannot be written is found out now.
   if (!html_.empty()) write_file_durably(html_, growth_html(report));
+  if (train_) {
+    train(run, tokens, interrupt, streams, report);
+    if (!html_.empty()) write_file_durably(html_, growth_html(report));
+  }
   streams.out.write(common_.json ? dump_json(to_json(report)) : growth_text(report));
   streams.out.flush();
   return interrupt.requested() ? interrupt.exit_code() : kDone;

@@ -39,9 +39,10 @@ std::vector<ModelGrowth> of_checkpoint(const GrowthReport& report) {
 
 std::string lead_of(const GrowthReport& report) {
   return fmt::format(
-      "{} layers of width {}; f is one random matrix, of gain {:g} where nothing else holds the "
+      "{} layer{} of width {}; f is one random matrix, of gain {:g} where nothing else holds the "
       "stream and of gain 1 beside a residual connection.",
-      report.stack.layers, report.stack.width, report.stack.gain);
+      report.stack.layers, report.stack.layers == 1 ? "" : "s", report.stack.width,
+      report.stack.gain);
 }
 
 // --- For the terminal ----------------------------------------------------------------------------
@@ -97,7 +98,7 @@ std::string models_text(const char* title, const std::vector<ModelGrowth>& model
   out += number_rows(forward, layers, "after block");
   out += "\nsize of its gradient\n" + number_rows(backward, layers, "before block");
   out += "\nnorm of the gradient of the parameters\n";
-  out += number_rows(parameters, layers, "in block");
+  out += number_rows(parameters, layers - 1, "in block");
   out += "\n" + text_chart(models_chart(models, GrowthQuantity::kForward)) + "\n";
   for (const ModelGrowth& m : models) out += fmt::format("{}. {}\n", m.name, m.curve.meaning);
   return out;

@@ -115,7 +115,7 @@ class Bits {
       difference.compare(together_.view().rows(b * time_, time_), alone.view());
     }
     return exact("batch", "a sequence gives the same bits alone and in a batch", difference,
-                 fmt::format("{} sequences of {} tokens", kSequences, time_));
+                 fmt::format("{} sequences of {}", kSequences, counted(time_, "token")));
   }
 
   // Half of the tokens at once, then one and two at a time.

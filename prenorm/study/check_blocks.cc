@@ -265,7 +265,7 @@ void Blocks::check_gradients(Index layer, const Values& x, const ParameterValues
 
 std::vector<Property> Blocks::properties() const {
   const std::string blocks = blocks_ == config_.n_layer
-                                 ? fmt::format("{} block{}", blocks_, blocks_ == 1 ? "" : "s")
+                                 ? counted(blocks_, "block")
                                  : fmt::format("{} of {} blocks", blocks_, config_.n_layer);
   Property identity, gradients, mean, variance;
   identity.name = "identity";
@@ -274,17 +274,17 @@ std::vector<Property> Blocks::properties() const {
                        : "a block with zeroed sub-layers is its two norms";
   identity.measure = "numbers that differ";
   identity.measured = static_cast<double>(moved_);
-  identity.scope = fmt::format("of {}; {}, {} tokens", compared_, blocks, time_);
+  identity.scope = fmt::format("of {}; {}, {}", compared_, blocks, counted(time_, "token"));
   gradients.name = "gradients";
   gradients.claim = "the gradients of a block agree with dual numbers";
   gradients.measure = "relative error";
   gradients.measured = gradient_.relative;
   gradients.bound = gradient_.bound;
   gradients.scope =
-      fmt::format("the worst of {}, h.{}{}; {} tokens", blocks, gradient_layer_,
+      fmt::format("the worst of {}, h.{}{}; {}", blocks, gradient_layer_,
                   crop_.same_block(config_) ? std::string()
                                             : fmt::format(", its corner of width {}", crop_.width),
-                  time_);
+                  counted(time_, "token"));
   mean.name = "norm-mean";
   mean.claim = "normalised rows have mean 0";
   mean.measure = "largest |mean|";

@@ -22,12 +22,13 @@ using DualFunction = std::function<DualTensor(const std::vector<DualTensor>&)>;
 // `gradients` are those of ⟨dy, f(x)⟩ for the tensors of x by the pass under test. The direction is
 // random, leaning towards the gradients, and gives each tensor of x the same share of the sum, so
 // that a wrong one shows whatever its size. The bound is what floats round, or, where f answers a
-// rounding of its input with more than that (sharp attention), four times that answer.
+// rounding of its input with more than that (sharp attention), four times the largest of such
+// answers.
 GradientError gradient_error(const DualFunction& f, const std::vector<Values>& x, const Values& dy,
                              const std::vector<Values>& gradients, std::uint64_t seed);
 
 // The loss of the model's corner (model_crop.h) with the gradients of all its parameters: against
-// dual numbers, and bit for bit on any number of threads.
+// dual numbers, and bit for bit on any number of threads. Nothing for a vocabulary of one token.
 std::vector<Property> check_model_gradients(const CheckContext& context);
 
 }  // namespace prenorm

@@ -1,5 +1,7 @@
 #include "prenorm/study/check_subject.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstdint>
 
@@ -19,6 +21,10 @@ CheckSeams::CheckSeams()
         model.finish_gradients(run, work);
         return loss;
       }) {}
+
+std::string counted(Index count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 std::vector<TokenId> random_tokens(Index count, Index vocab_size, std::uint64_t seed) {
   const PhiloxKey key = RandomStream{.seed = seed}.key();

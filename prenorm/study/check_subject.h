@@ -50,6 +50,9 @@ struct CheckContext {
   }
 };
 
+// "1 token", "8 tokens".
+std::string counted(Index count, std::string_view noun);
+
 // `count` token ids, a function of the seed.
 std::vector<TokenId> random_tokens(Index count, Index vocab_size, std::uint64_t seed);
 

@@ -79,6 +79,7 @@ TEST_F(GrowthVerb, an_interrupted_training_shows_what_was_measured) {
 
 TEST_F(GrowthVerb, flags_that_do_not_fit_are_told) {
   expect_error(run({"growth", "-m", "run"}), 2, "--data: expected a text");
+  expect_error(run({"growth", "-m", "run", "--train", "-"}), 2, "--data: expected files");
   expect_error(run({"growth", "--n-head", "7"}), 2, "n_head: expected");
   expect_error(run({"growth", "--train-layers", "6"}), 2, "--train-layers: expected --train");
   expect_error(run({"growth", "--train", "--train-layers", "x"}), 2,

@@ -24,6 +24,12 @@ TEST(Property, it_passes_at_its_bound_and_not_beyond_nor_as_a_nan_nor_where_noth
   EXPECT_FALSE(p.passed());
 }
 
+TEST(CheckSubject, one_of_a_thing_has_no_s) {
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(12, "block"), "12 blocks");
+}
+
 TEST(CheckSubject, random_tokens_are_of_the_vocabulary_and_a_function_of_the_seed) {
   const auto tokens = random_tokens(500, 7, 3);
   EXPECT_EQ(tokens, random_tokens(500, 7, 3));
