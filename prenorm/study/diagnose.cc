@@ -10,6 +10,7 @@
 #include "prenorm/study/diagnose_head.h"
 #include "prenorm/study/diagnose_places.h"
 #include "prenorm/study/diagnose_search.h"
+#include "prenorm/study/diagnose_whole.h"
 
 namespace prenorm {
 namespace {
@@ -87,7 +88,8 @@ class Diagnoser {
       : run_(run),
         model_(model),
         input_(input),
-        search_(run, model, input.problem, input.numbers, progress) {}
+        sequence_(furthest_sequence(run, model, input.problem)),
+        search_(run, model, input.problem.with_first(sequence_), input.numbers, progress) {}
 
   Diagnosis diagnose() {
     out_.numbers = input_.numbers;
@@ -97,6 +99,7 @@ class Diagnoser {
     }
     merge_places();
     check_alternatives();
+    check_whole_vocabulary();
     settle();
     return std::move(out_);
   }
@@ -295,6 +298,30 @@ class Diagnoser {
     alternatives_ = kept;
   }
 
+  // The search has compared some columns of the vocabulary only.
+  void check_whole_vocabulary() {
+    const StageList& stages = evaluation().replay().stages();
+    const Index slot = stages.logits();
+    const auto options = with_mistakes(model_.options(), settled_);
+    const Index compared = static_cast<Index>(input_.problem.logit_columns.size());
+    const bool another = std::ranges::any_of(
+        named_, [](const NamedMistake& m) { return m.name == "weights.untied-head"; });
+    if (input_.logits.absent() || another || compared == input_.logits.columns()) return;
+    const Trace trace = evaluation().trace(settled_);
+    const auto last = static_cast<std::size_t>(options.mistakes.final_norm_calls > 0
+                                                   ? stages.final_norm()
+                                                   : stages.of(model_.layers() - 1, Stage::kBlock));
+    const Values& used = *trace.stages[last].used;
+    Values x({input_.problem.time, used.columns()});
+    std::copy_n(used.row(0), x.size(), x.row(0));
+    const Floats& head = options.tied ? model_.parameters.embedding.wte : model_.parameters.lm_head;
+    const double left = whole_vocabulary_residual(run_, head, x, input_.logits, sequence_);
+    const double floor = evaluation().floor_of(settled_)[static_cast<std::size_t>(slot)];
+    if (left <= kRoundingTimes * kRoundingTimes * floor || unexplained_) return;
+    unexplained_ = true;
+    out_.notes.push_back("logits depart in columns of the vocabulary that the search leaves out");
+  }
+
   // --- The verdict ------------------------------------------------------------------------------
 
   void settle() {
@@ -342,6 +369,7 @@ class Diagnoser {
   const Runtime& run_;
   const DiagnoseModel& model_;
   const DiagnoseInput& input_;
+  Index sequence_;  // the furthest off, searched first
   DiagnoseSearch search_;
   std::vector<FoundMistake> places_;
   std::vector<std::pair<Mistakes, Mistakes>> alternatives_;
