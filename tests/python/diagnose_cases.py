@@ -106,11 +106,11 @@ class Folder:
                                     self.ids)
         return self.runs[key]
 
-    def distance(self, mistakes, others, stages=False):
-        """How far two runs are apart in exact arithmetic, in units of float32's rounding: of the
+    def distance(self, mistakes, others, stages=False, dtype=torch.float32):
+        """How far two runs are apart in exact arithmetic, in units of a type's rounding: of the
         logits, or of the stage where it is the most."""
         a, b = self.run(mistakes, torch.float64), self.run(others, torch.float64)
-        rounded = self.run(others, torch.float32)
+        rounded = self.run(others, dtype)
         names = [n for n in a if n in b] if stages else ["logits"]
         if stages and set(a) != set(b):
             return math.inf
@@ -271,7 +271,7 @@ def right_value(case, mistake, value):
         if abs(value - mistake.value) <= 0.1 * abs(mistake.value):
             return True
         other = [*case.without(mistake), mistake._replace(value=value)]  # the rounding hides it
-        return case.folder.distance(other, case.mistakes, case.stages) < 3
+        return case.folder.distance(other, case.mistakes, case.stages, DTYPES[case.dtype]) < 3
     if mistake.name == "attention.mask-shifted":
         return value in (None, 1)
     return mistake.value is None or value == mistake.value

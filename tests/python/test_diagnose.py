@@ -76,7 +76,7 @@ def test_a_mistake_in_one_place_is_found_there(prenorm, folder, tmp_path, stages
     assert not wrong_answers(prenorm, cases, tmp_path)
 
 
-@pytest.mark.parametrize("stages", [False], ids=["logits"])
+@pytest.mark.parametrize("stages", [True, False], ids=["stages", "logits"])
 def test_two_mistakes_are_named(prenorm, folder, tmp_path, stages):
     pick = random.Random(5)
     cases = [Case(folder, random_pair(folder, pick)[0], stages=stages) for _ in range(6)]

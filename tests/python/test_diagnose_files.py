@@ -1,5 +1,5 @@
-"""What `prenorm diagnose` reads and writes: the fields of its answer, names and file formats of other
-programs, bad input. The runs are PyTorch's (mistaken_gpt.py)."""
+"""What `prenorm diagnose` reads and writes: the fields of its answer, the report, names and file formats
+of other programs, the hook and the probe, bad input. The runs are PyTorch's (mistaken_gpt.py)."""
 
 import json
 
@@ -7,8 +7,10 @@ import numpy
 import pytest
 import torch
 from diagnose_cases import Case, Folder, Shape, judge
-from mistaken_gpt import Mistake
-from safetensors.torch import save_file
+from mistaken_gpt import Mistake, record
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import GPT2LMHeadModel
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,24 @@ def test_the_answer_has_the_fields_of_the_contract(prenorm, folder, tmp_path):
     assert {"name", "where", "value", "margin"} <= set(entry)
     assert entry["where"] == "everywhere" and entry["value"] == pytest.approx(1e-3, rel=0.1)
     assert entry["margin"] > 1
+
+
+def test_the_text_has_the_mistake_the_fix_and_an_example(prenorm, folder, tmp_path):
+    case = Case(folder, [Mistake("norm.ddof")], stages=False)
+    arguments = [a for a in case.write(tmp_path) if a != "--json"]
+    out = prenorm(*arguments, expect=1).out
+    assert "norm.ddof" in out and "unbiased" in out
+    clean = [a for a in Case(folder, []).write(tmp_path) if a != "--json"]
+    assert "no mistake found: equal within float32 rounding" in prenorm(*clean).out
+
+
+def test_the_report_is_a_page_of_its_own(prenorm, folder, tmp_path):
+    case = Case(folder, [Mistake("attention.no-scale", "transformer.h.1")])
+    ask(prenorm, case, tmp_path, "--html", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html") and "attention.no-scale" in page
+    assert "transformer.h.1.attn.c_proj" in page and "http://" not in page.replace(
+        "http://www.w3.org/", "")
 
 
 def test_the_embedding_sum_may_be_given_in_place_of_tokens(prenorm, folder, tmp_path):
@@ -91,6 +111,33 @@ def test_npz_and_npy_are_read(prenorm, folder, tmp_path):
     for file in ("all.npz", "logits.npy"):
         done = prenorm(*arguments, "--theirs", tmp_path / file, "--json", expect=1)
         assert [m["name"] for m in json.loads(done.out)["mistakes"]] == ["attention.no-mask"], file
+
+
+def test_the_hook_that_is_printed_dumps_what_is_read(prenorm, folder, tmp_path):
+    code = prenorm("diagnose", "--emit-hook").out
+    compile(code, "hook.py", "exec")
+    assert "register_forward_hook" in code
+
+
+@pytest.mark.parametrize("stages", [True, False], ids=["stages", "logits"])
+def test_the_probe_shows_mistakes_in_bfloat16(prenorm, tmp_path, stages):
+    prenorm("diagnose", "--emit-probe", tmp_path / "probe")
+    model = GPT2LMHeadModel.from_pretrained(tmp_path / "probe", dtype=torch.bfloat16,
+                                            attn_implementation="eager").eval()
+    ids = load_file(tmp_path / "probe" / "input.safetensors")["input_ids"]
+    for name, mistake in (("numbers.bf16", None), ("activation.relu", "relu")):
+        if mistake:
+            for layer in model.transformer.h:
+                layer.mlp.act = nn.ReLU()
+        dump = record(model, ids)
+        save_file(dump if stages else {"logits": dump["logits"]}, tmp_path / "theirs.safetensors")
+        done = prenorm("diagnose", "-m", tmp_path / "probe", "--input",
+                       tmp_path / "probe" / "input.safetensors", "--theirs",
+                       tmp_path / "theirs.safetensors", "--json", expect=1)
+        answer = json.loads(done.out)
+        assert answer["status"] == "named", answer
+        named = {m["name"] for m in answer["mistakes"]}
+        assert name in named and named <= {name, "numbers.bf16"}
 
 
 # --- Bad input ------------------------------------------------------------------------------------
