@@ -1,5 +1,7 @@
 #include "prenorm/cli/bench.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include "prenorm/generate/benchmark.h"
 #include "prenorm/kernels/limits.h"
 #include "prenorm/kernels/matmul_benchmark.h"
+#include "prenorm/layers/layer_benchmark.h"
 #include "prenorm/train/benchmark.h"
 
 namespace prenorm::cli {
@@ -43,7 +46,8 @@ class Bench : public Verb {
 
   void declare(OptionTable& table) override {
     table.group("What");
-    table.texts("part", parts_, "PART", "train, generate, matmul or limits").from_positionals();
+    table.texts("part", parts_, "PART", "train, generate, layers, matmul or limits")
+        .from_positionals();
     table.real("seconds", seconds_, {0.0, 3600.0, true},
                "time to measure for (train, generate: all; matmul: each product)");
     table.group("Model (train, generate)");
@@ -71,6 +75,7 @@ class Bench : public Verb {
     const Runtime run(common_.runtime());
     if (parts_[0] == "train") return train(run, streams);
     if (parts_[0] == "generate") return generate(table, run, streams);
+    if (parts_[0] == "layers") return layers(run, streams);
     if (parts_[0] == "matmul") return matmul(run, streams);
     if (parts_[0] == "limits") return limits(run, streams);
     throw ConfigError(expected_part("'" + parts_[0] + "'"));
@@ -78,7 +83,7 @@ class Bench : public Verb {
 
  private:
   static std::string expected_part(const std::string& found) {
-    return "bench: expected one of train, generate, matmul, limits, found " + found;
+    return "bench: expected one of train, generate, layers, matmul, limits, found " + found;
   }
 
   int train(const Runtime& run, const Streams& streams) const {
@@ -154,6 +159,35 @@ class Bench : public Verb {
         times.step_seconds * 1e3, reading, bandwidth);
     streams.out.print("memory      {:.0f} MB at most\n", memory);
     streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
+    return kDone;
+  }
+
+  int layers(const Runtime& run, const Streams& streams) const {
+    const auto times = time_layers(run, seconds_);
+    const double peak = kernels::measure_fma_peak(run);
+    const double bandwidth = kernels::measure_read_bandwidth(run);
+    if (!common_.json) {
+      streams.out.print("{:30} {:>16} {:>10} {:>9} {:>9}\n", "layer", "input", "ms", "of peak",
+                        "of memory");
+    }
+    for (const LayerTime& time : times) {
+      const double gflops = time.flops / time.seconds / 1e9;
+      const double gigabytes = time.bytes / time.seconds / 1e9;
+      if (common_.json) {
+        streams.out.write(dump_json_compact({{"layer", time.name},
+                                             {"input", time.x},
+                                             {"ms", time.seconds * 1e3},
+                                             {"gflops_per_second", gflops},
+                                             {"gb_per_second", gigabytes},
+                                             {"peak_gflops_per_second", peak},
+                                             {"read_gb_per_second", bandwidth}}) +
+                          "\n");
+        continue;
+      }
+      streams.out.print("{:30} {:>16} {:>10.3f} {:>7.1f} % {:>7.1f} %\n", time.name,
+                        fmt::format("{}", fmt::join(time.x, " × ")), time.seconds * 1e3,
+                        100.0 * gflops / peak, 100.0 * gigabytes / bandwidth);
+    }
     return kDone;
   }
 
