@@ -120,8 +120,8 @@ double Evaluation::attainable(const Mistakes& set, std::span<const Index> slots)
   const auto it = std::ranges::find_if(set, has_continuous_value);
   if (it == set.end()) return 0.0;
   const auto which = static_cast<std::size_t>(it - set.begin());
-  // A mask's number bends too much for its slope to tell.
-  if (it->name != "norm.eps-value") return 0.0;
+  // A mask's number bends too much for its slope to tell more than where it stands.
+  if (it->name != "norm.eps-value") return score(trace(set), slots).loss;
   Mistakes other = set;
   const double by = step_of(set[which]);
   other[which].number = *set[which].number + by;

@@ -7,15 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "prenorm/study/diagnose_places.h"
-
 namespace prenorm {
 namespace {
 
-constexpr double kCleanTimes = 2.5;  // a clean stage's residual is within so many roundings
 // Beyond so many a search is worth its time: of a type of few bits the rounding is known better.
 constexpr double kDoubtful = 2.0, kDoubtfulNarrow = 1.2;
-constexpr double kWorthwhile = 0.9;  // of cost: about half of one stage's residual
 constexpr std::size_t kMostMistakes = 6;
 constexpr Index kMostRows = 64, kPrefix = 8;
 constexpr std::size_t kRefined = 12;
@@ -41,11 +37,12 @@ bool any_continuous(const Mistakes& mistakes) {
   return std::ranges::any_of(mistakes, has_continuous_value);
 }
 
+constexpr double kNoNumber = 1.0;  // nobody masks with a number below one that is not zero
+
 // Where the mask's number is zero, it has a name of its own.
-Mistakes with_zero_mask_named(Mistakes mistakes) {
-  constexpr double kZero = 0.02;
+Mistakes with_zero_mask_named(Mistakes mistakes, double zero = 0.02) {
   for (MistakeChoice& m : mistakes) {
-    if (m.name != "attention.mask-finite" || std::abs(*m.number) > kZero) continue;
+    if (m.name != "attention.mask-finite" || std::abs(*m.number) > zero) continue;
     m.name = "attention.mask-zero";
     m.number.reset();
   }
@@ -164,9 +161,16 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   for (const Mistakes& set : best_fits(fits, slots)) {
     const Evaluation& on = screen(looks_ahead(set));
     if (on.attainable(set, slots) > 100.0 * best + 1e3) continue;
-    fitted.push_back(with_zero_mask_named(full_->fitted(on.fitted(set, slots), slots, 2)));
+    fitted.push_back(with_zero_mask_named(on.fitted(set, slots, 8)));
   }
   score(fitted);
+  // The few tokens of the screen leave a number open that all of them tell.
+  if (!out.empty() && any_continuous(out.front().mistakes)) {
+    Candidate& first = out.front();
+    first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
+    first.score = full_->score(full_->trace(first.mistakes), slots);
+    std::ranges::stable_sort(out, better);
+  }
   remember(out);
   return out;
 }
@@ -174,7 +178,7 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
 // The most promising few of those that have a number to be found.
 std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
                                                 std::span<const Index> slots) const {
-  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kMost = 3;
   if (sets.size() <= kMost) return sets;
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < sets.size(); ++i) {
@@ -230,11 +234,11 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
     bool enough = !next.empty() && explains(next.front(), scope.slots);
     if (!enough && round == 0 && !scope.others.empty()) {
       // Two mistakes everywhere are fewer hypotheses than one in each layer.
-      for (std::size_t i = 0; i < std::min<std::size_t>(2, next.size()) && !enough; ++i) {
-        const Candidates pairs = ranked(extended(next[i].mistakes, scope.likely), scope.slots);
-        enough = !pairs.empty() && explains(pairs.front(), scope.slots);
-        if (enough) next.insert(next.begin(), pairs.begin(), pairs.end());
-      }
+      const Candidates pairs =
+          next.empty() ? Candidates{}
+                       : ranked(extended(next.front().mistakes, scope.likely), scope.slots);
+      enough = !pairs.empty() && explains(pairs.front(), scope.slots);
+      if (enough) next.insert(next.begin(), pairs.begin(), pairs.end());
     }
     if (!enough && !scope.others.empty()) {
       Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
@@ -253,75 +257,16 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
   return found;
 }
 
-DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
-                                                   const Mistakes& start,
-                                                   const Candidates& singles) {
-  constexpr std::size_t kBeam = 4;
-  Candidate best{start, full_->score(full_->trace(start), scope.slots)};
-  const auto take = [&](const Candidates& found) {
-    if (!found.empty() && found.front().score.cost < best.score.cost) best = found.front();
-    return !found.empty() && explains(best, scope.slots);
-  };
-  std::vector<Mistakes> all = scope.likely;
-  all.insert(all.end(), scope.others.begin(), scope.others.end());
-  for (std::size_t i = 0; i < std::min(kBeam, singles.size()); ++i) {
-    if (take(ranked(extended(singles[i].mistakes, all), scope.slots))) return best;
+// Multiplications of trying sets one after another on the whole model.
+double DiagnoseSearch::effort(const std::vector<Mistakes>& sets) const {
+  double rows = 0.0;
+  for (const Mistakes& set : sets) {
+    rows += static_cast<double>(screen(looks_ahead(set)).replay().problem().rows());
   }
-  std::vector<Mistakes> pairs;
-  const std::vector<Mistakes> first = extended(start, scope.likely);
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const std::vector<Mistakes> later(scope.likely.begin() + static_cast<std::ptrdiff_t>(i + 1),
-                                      scope.likely.end());
-    const std::vector<Mistakes> more = extended(first[i], later);
-    pairs.insert(pairs.end(), more.begin(), more.end());
-  }
-  if (progress_ && pairs.size() > 500) {
-    progress_("no single mistake explains it: trying " + std::to_string(pairs.size()) + " pairs");
-  }
-  take(ranked(pairs, scope.slots));
-  return best;
-}
-
-// The stages that are off by more than `times` their rounding even with these mistakes.
-std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes, std::span<const Index> slots,
-                                             double times) const {
-  std::vector<Index> bad;
-  const Trace found = full_->trace(mistakes);
-  const std::vector<double> floor = mistakes.empty() ? full_->floor() : full_->floor_of(mistakes);
-  for (const Index slot : slots) {
-    if (found.at(slot).computed == nullptr ||
-        found.residual(slot) > times * times * floor[static_cast<std::size_t>(slot)]) {
-      bad.push_back(slot);
-    }
-  }
-  return bad;
-}
-
-// Only the sets that could change one of these stages.
-DiagnoseScope DiagnoseSearch::focused(const DiagnoseScope& scope,
-                                      std::span<const Index> bad) const {
-  DiagnoseScope out = scope;
-  const auto useless = [&](const Mistakes& mistakes) {
-    return !may_change(full_replay_->stages(), mistakes, scope.slots, bad);
-  };
-  std::erase_if(out.likely, useless);
-  std::erase_if(out.others, useless);
-  return out;
-}
-
-// Two mistakes that show in the same stage: what was found elsewhere is kept.
-DiagnoseSearch::Candidate DiagnoseSearch::with_pairs(const DiagnoseScope& scope,
-                                                     const Candidate& found,
-                                                     const Candidates& singles) {
-  const std::vector<Index> bad = departing(found.mistakes, scope.slots, kCleanTimes);
-  Mistakes start;
-  for (const MistakeChoice& m : found.mistakes) {
-    if (!may_change(full_replay_->stages(), {m}, scope.slots, bad)) start.push_back(m);
-  }
-  const bool alone = scope.slots.size() <= 1;
-  Candidate pair = by_pairs(focused(scope, bad), start, alone ? singles : Candidates{});
-  return pair.score.cost + kWorthwhile < found.score.cost || explains(pair, scope.slots) ? pair
-                                                                                         : found;
+  const DiagnoseModel& model = full_replay_->model();
+  const double width = static_cast<double>(model.width());
+  const double weights = width * (4.0 * width + 2.0 * static_cast<double>(model.inner()));
+  return rows * weights * static_cast<double>(model.layers());
 }
 
 // Whether `other` leaves no stage noticeably further off than `found` does.
@@ -341,7 +286,7 @@ void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found,
   double runner_up = full_->base_score(scope.slots).loss;
   for (const Candidate& other : seen_) {
     // A larger set that does no better is no other explanation.
-    const auto names = names_of(other.mistakes);
+    const auto names = names_of(with_zero_mask_named(other.mistakes, kNoNumber));
     if (std::ranges::includes(names, own) || other.mistakes.size() > found.mistakes.size()) {
       continue;
     }
@@ -381,6 +326,8 @@ Explanation DiagnoseSearch::explain(const DiagnoseScope& whole) {
     prune(found, scope.slots);
   }
   out.explained = explains(found, scope.slots);
+  const Mistakes zero = with_zero_mask_named(found.mistakes, kNoNumber);
+  if (as_good(zero, found.mistakes, scope.slots)) found.mistakes = zero;
   out.mistakes = found.mistakes;
   if (!found.mistakes.empty()) compare(scope, found, out);
   return out;

@@ -57,8 +57,13 @@ class DiagnoseSearch {
   };
   using Candidates = std::vector<Candidate>;
 
+  static constexpr double kCleanTimes = 2.5;   // what is explained is within so many roundings
+  static constexpr double kWorthwhile = 0.9;   // of cost: about half of one stage's residual
+  static constexpr double kMostEffort = 1e12;  // multiplications: a minute or so
+
   Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
   const Evaluation& screen(bool ahead) const;
+  double effort(const std::vector<Mistakes>& sets) const;
   std::vector<double> screened(const std::vector<Mistakes>& sets,
                                std::span<const Index> slots) const;
   std::vector<Mistakes> promising(const std::vector<Mistakes>& sets,
