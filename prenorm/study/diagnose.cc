@@ -24,63 +24,6 @@ bool narrow(Numbers numbers) {
   return numbers == Numbers::kBfloat16 || numbers == Numbers::kFloat16;
 }
 
-// The stages that a dump cuts the model into: between two that hold the whole residual stream,
-// nothing depends on what is outside.
-std::vector<DiagnoseScope> scopes_of(const DiagnoseModel& model, const DiagnoseProblem& problem) {
-  const StageList stages(model.layers());
-  std::vector<DiagnoseScope> scopes;
-  const auto within = [&](Index first, Index last) {
-    std::vector<Index> slots;
-    for (const auto& [slot, values] : problem.theirs) {
-      if (slot >= first && slot <= last) slots.push_back(slot);
-    }
-    return slots;
-  };
-  const auto single = [](const Mistakes& mistakes, std::vector<Mistakes>& to) {
-    for (const MistakeChoice& m : mistakes) to.push_back({m});
-  };
-  Index from = 0, first_slot = 0;
-  for (Index l = 0; l < model.layers(); ++l) {
-    const bool last = l + 1 == model.layers();
-    const bool cut = problem.has(stages.of(l, Stage::kBlock));
-    if (!cut && !last) continue;
-    DiagnoseScope scope;
-    const Index last_slot = cut ? stages.of(l, Stage::kBlock) : stages.logits();
-    scope.slots = within(first_slot, last_slot);
-    const bool whole = from == 0 && !cut;
-    if (whole) {
-      single(choices_everywhere(model, problem.time), scope.likely);
-    } else if (from == 0) {
-      for (const MistakeChoice& m : choices_everywhere(model, problem.time)) {
-        if (m.name == "position.offset") scope.likely.push_back({m});
-      }
-    }
-    auto& of_layers = from == l && !whole ? scope.likely : scope.others;
-    for (Index k = from; k <= l && (!whole || model.layers() > 1); ++k) {
-      single(choices_of_block(model, k), of_layers);
-    }
-    if (from < l && !whole) {  // the same mistake in all layers of the scope
-      const Mistakes first = choices_of_block(model, from);
-      for (std::size_t i = 0; i < first.size(); ++i) {
-        Mistakes all;
-        for (Index k = from; k <= l; ++k) all.push_back(moved_to_layer(first[i], k));
-        scope.likely.push_back(std::move(all));
-      }
-    }
-    if (!cut) single(choices_of_end(model), whole ? scope.others : scope.likely);
-    if (!scope.slots.empty()) scopes.push_back(std::move(scope));
-    if (cut && last) {
-      DiagnoseScope end;
-      end.slots = within(stages.final_norm(), stages.logits());
-      single(choices_of_end(model), end.likely);
-      if (!end.slots.empty()) scopes.push_back(std::move(end));
-    }
-    from = l + 1;
-    first_slot = last_slot + 1;
-  }
-  return scopes;
-}
-
 class Diagnoser {
  public:
   Diagnoser(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
@@ -94,7 +37,7 @@ class Diagnoser {
   Diagnosis diagnose() {
     out_.numbers = input_.numbers;
     describe_stages();
-    for (const DiagnoseScope& scope : scopes_of(model_, input_.problem)) {
+    for (const DiagnoseScope& scope : diagnose_scopes(model_, input_.problem)) {
       if (!search_.clean(scope.slots)) explain(scope);
     }
     merge_places();
@@ -207,17 +150,25 @@ class Diagnoser {
     out.margin = group.front().margin;
     for (const FoundMistake& f : group) out.margin = std::min(out.margin, f.margin);
     MistakeChoice choice = first;
+    bool all_layers = false;
     if (first.name != "weights.untied-head" && !first.where.empty()) {
       if (const auto with = everywhere(first, settled, slots)) {
         choice = with->back();
         settled = *with;
       } else if (group.size() > 1) {
-        for (const FoundMistake& f : group) out.places.push_back(place_of(f.choice));
+        std::set<std::string> layers;
+        for (const FoundMistake& f : group) {
+          out.places.push_back(place_of(f.choice));
+          if (f.choice.where.starts_with("transformer.h.")) {
+            layers.insert(f.choice.where.substr(0, f.choice.where.find('.', 14)));
+          }
+        }
+        all_layers = static_cast<Index>(layers.size()) == model_.layers();
       }
     }
     round_number(choice, slots);
     out.name = choice.name;
-    out.where = place_of(choice);
+    out.where = all_layers ? "everywhere" : place_of(choice);
     out.number = reported_number(choice);
     out.text = reported_text(choice);
     return out;

@@ -18,6 +18,7 @@ constexpr std::array kEpsilons = {1e-12, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 constexpr std::array kMaskNumbers = {-1e4, -1e3, -100.0, -30.0, -10.0, -3.0, -1.0, 1.0};
 constexpr std::array kPackings = {"qvk", "kqv", "kvq", "vqk", "vkq"};
 constexpr std::array kModules = {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"};
+constexpr const char* kTable = "table";  // its results are half floats, too, as ggml's
 constexpr Index kMostShift = 3;
 
 const reference::LinearParameters<float>& linear_parameters(
@@ -59,6 +60,7 @@ class Choices {
       }
     } else {
       push({.name = std::string(name)});
+      if (name == "numbers.f16-gelu") push({.name = std::string(name), .text = kTable});
     }
   }
 
@@ -150,7 +152,15 @@ Mistakes choices_of_end(const DiagnoseModel& model) {
 }
 
 GptOptions with_mistakes(GptOptions options, const Mistakes& mistakes) {
-  for (const MistakeChoice& choice : mistakes) reference::make_mistake(options, choice);
+  for (const MistakeChoice& choice : mistakes) {
+    reference::make_mistake(options, choice);
+    if (choice.text != kTable) continue;
+    for (std::size_t l = 0; l < options.h.size(); ++l) {
+      const bool here =
+          choice.where.empty() || choice.where == "transformer.h." + std::to_string(l);
+      if (here) options.h[l].mlp.act.numbers = reference::Numbers::kFloat16;
+    }
+  }
   return options;
 }
 

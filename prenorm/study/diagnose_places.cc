@@ -91,7 +91,7 @@ std::optional<double> reported_number(const MistakeChoice& choice) {
 std::string reported_text(const MistakeChoice& choice) {
   if (choice.name == "weights.transposed") return choice.text + ".weight";
   if (choice.name == "weights.no-bias") return choice.text + ".bias";
-  return choice.text;
+  return choice.name == "numbers.f16-gelu" ? "" : choice.text;
 }
 
 }  // namespace prenorm

@@ -24,6 +24,11 @@ struct DiagnoseScope {
   std::vector<Mistakes> others;  // the same mistakes in one layer only
 };
 
+// The scopes that a dump cuts the model into: between two stages that hold the whole residual
+// stream, nothing depends on what is outside.
+std::vector<DiagnoseScope> diagnose_scopes(const DiagnoseModel& model,
+                                           const DiagnoseProblem& problem);
+
 struct Explanation {
   Mistakes mistakes;
   bool explained = false;  // down to the rounding

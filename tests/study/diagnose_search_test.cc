@@ -25,6 +25,20 @@ TEST(DiagnoseSearch, a_clean_run_is_clean_and_another_is_not) {
   }
 }
 
+TEST(DiagnoseScopes, a_dump_of_all_stages_has_one_a_block_and_one_at_the_end) {
+  const DiagnoseModel model = small_diagnose_model();
+  const DiagnoseInput stages = dump_of(model, small_tokens(), {}, Dumped::kStages);
+  const auto scopes = diagnose_scopes(model, stages.problem);
+  ASSERT_EQ(scopes.size(), 4u);
+  EXPECT_EQ(scopes[0].slots.size(), 9u);  // with the embeddings
+  EXPECT_EQ(scopes[3].slots.size(), 2u);  // the final norm and the logits
+  const DiagnoseInput logits = dump_of(model, small_tokens(), {}, Dumped::kLogits);
+  const auto whole = diagnose_scopes(model, logits.problem);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].slots.size(), 1u);
+  EXPECT_GT(whole[0].others.size(), whole[0].likely.size());
+}
+
 TEST(DiagnoseSearch, mistakes_that_hide_each_other_are_found_as_a_pair) {
   const DiagnoseModel model = small_diagnose_model();
   const Runtime run;
