@@ -152,7 +152,10 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   };
   const auto score = [&](const std::vector<Mistakes>& part) {
     const std::vector<Score> scores = full_->scores(part, slots);
-    for (std::size_t i = 0; i < part.size(); ++i) out.push_back({part[i], scores[i]});
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      out.push_back({part[i], scores[i]});
+      out.back().score.cost += price_of(part[i]);
+    }
     std::ranges::stable_sort(out, better);
   };
   score(plain);
@@ -169,10 +172,19 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
     Candidate& first = out.front();
     first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
     first.score = full_->score(full_->trace(first.mistakes), slots);
+    first.score.cost += price_of(first.mistakes);
     std::ranges::stable_sort(out, better);
   }
   remember(out);
   return out;
+}
+
+// A number that is fitted takes some of the rounding with it, and more where few numbers carry most
+// of that: it must win so much more.
+double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
+  constexpr double kPrice = 0.6, kPriceNarrow = 1.6;
+  if (!any_continuous(mistakes)) return 0.0;
+  return doubtful_times_ < kDoubtful ? kPriceNarrow : kPrice;
 }
 
 // The most promising few of those that have a number to be found.

@@ -68,6 +68,7 @@ class DiagnoseSearch {
 
   Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
   const Evaluation& screen(bool ahead) const;
+  double price_of(const Mistakes& mistakes) const;
   double effort(const std::vector<Mistakes>& sets) const;
   std::vector<double> screened(const std::vector<Mistakes>& sets,
                                std::span<const Index> slots) const;
