@@ -39,7 +39,7 @@ is made by
 
     bench/confusion.py --program build/release/prenorm --write docs/confusion.md
 
-here on {machine}. The command fails where a target, in brackets, is missed.
+here on {machine}. The command fails where a target is missed.
 
 - **The runs** are PyTorch's, not ours: `tests/python/mistaken_gpt.py` is GPT-2 written with ordinary
   modules and every mistake of the table in it. Without one its stages are those of `transformers`' GPT-2
@@ -48,9 +48,10 @@ here on {machine}. The command fails where a target, in brackets, is missed.
 - **A right answer** has exactly the mistakes made, each once, with the right place and value.
   `ambiguous` is right only in float32, with the mistake among the candidates, and only if no candidate is
   more than three roundings away: each is run in float64 to see. `equal` is right where the outputs
-  move by less than three roundings of float32. Beside a mistake in bfloat16, `numbers.bf16` may be named.
+  move by less than three roundings of float32. Beside a mistake in bfloat16, `numbers.bf16` may be
+  named; where the mistake changes no bit of the logits there (keys rounded to half floats), it must be.
 - **The models** are random, with weights as after training: 4 layers of width 64 (tied, GELU in its tanh
-  form), 3 of 48 (untied, GELU, square matrices everywhere) and 6 of 128 (ReLU, a few channels eight
+  form), 3 of 48 (untied, GELU, square matrices everywhere) and 6 of 64 (ReLU, a few channels eight
   times as large). A mistake is made everywhere and, where it can be, in one layer or one norm. Pairs are
   drawn at random; one of which a mistake does not show in the logits, because the other hides it or it
   moves them by less than five roundings, is drawn anew ({drawn} draws here).
@@ -129,8 +130,9 @@ def page(answers, timed, drawn):
     lines += matrix(sections)
     lines += ["", "## Wrong answers about pairs and clean runs", "", *wrong_pairs(sections)]
     if timed:
-        lines += ["", "## Time", "", "The whole program on a model of 6 layers and width 256 with 2 × 64"
-                  " tokens; the least of three calls.", "", "| run | seconds |", "|---|---|"]
+        lines += ["", "## Time", "", "Processor time of the whole program, of all its threads, on a model of 6"
+                  " layers and width 256 with 2 × 64", "tokens; the least of three calls.", "",
+                  "| run | seconds |", "|---|---|"]
         lines += [f"| {what} | {seconds:.2f} |" for what, seconds in timed]
         slow = max(seconds for _, seconds in timed)
         lines += ["", f"Median {statistics.median(s for _, s in timed):.2f} s, most {slow:.2f} s"
