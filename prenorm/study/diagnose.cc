@@ -283,6 +283,10 @@ class Diagnoser {
     out_.mistakes = named_;
     if (unexplained_) {
       out_.status = DiagnosisStatus::kUnknown;
+      // What is hardly better than the next is a guess.
+      std::erase_if(out_.mistakes, [](const NamedMistake& m) {
+        return m.margin < 1.5 && m.name != "weights.untied-head";
+      });
     } else if (!alternatives_.empty()) {
       settle_alternatives();
     } else if (!named_.empty()) {
@@ -330,6 +334,25 @@ class Diagnoser {
   Diagnosis out_;
 };
 
+// The model before its head, and beside it a head that is another, `far` from ours.
+Diagnosis diagnose_before_head(const Runtime& run, const DiagnoseModel& model,
+                               const DiagnoseInput& input, double far,
+                               const std::function<void(const std::string&)>& progress) {
+  const StageList stages(model.layers());
+  DiagnoseInput rest = input;
+  rest.problem.theirs.erase(stages.logits());
+  rest.logits = Floats();
+  Diagnosis out = Diagnoser(run, model, rest, progress).diagnose();
+  out.mistakes.push_back({.name = "weights.untied-head"});
+  if (out.status == DiagnosisStatus::kEqual) out.status = DiagnosisStatus::kNamed;
+  DivergedStage row{.name = stages.name(stages.logits())};
+  row.relative = far;
+  row.departs = true;
+  out.stages.push_back(row);
+  if (!out.first_divergence) out.first_divergence = row.name;
+  return out;
+}
+
 }  // namespace
 
 std::string_view diagnosis_status_name(DiagnosisStatus status) {
@@ -340,7 +363,12 @@ std::string_view diagnosis_status_name(DiagnosisStatus status) {
 
 Diagnosis diagnose(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
                    const std::function<void(const std::string&)>& progress) {
-  if (!narrow(input.numbers)) return Diagnoser(run, model, input, progress).diagnose();
+  if (!narrow(input.numbers)) {
+    if (const auto far = another_head_follows(run, model, input)) {
+      return diagnose_before_head(run, model, input, *far, progress);
+    }
+    return Diagnoser(run, model, input, progress).diagnose();
+  }
   // A run in a narrow type has narrow parameters.
   const DiagnoseModel small = rounded(model, input.numbers);
   return Diagnoser(run, small, input, progress).diagnose();

@@ -50,7 +50,38 @@ Values first_of(const Values& x, Index rows, Index columns) {
   return out;
 }
 
+// Of logits to what a head makes of `x`, both [N, ..], N > C: whether some head makes them of it.
+bool is_linear(const Values& x, const Values& logits, double at_most) {
+  constexpr Index kColumns = 64;
+  const Index few = std::min(x.rows(), 2 * x.columns() + 64);
+  return unexplained(first_of(x, few, x.columns()),
+                     first_of(logits, few, std::min(kColumns, logits.columns()))) <= at_most;
+}
+
 }  // namespace
+
+std::optional<double> another_head_follows(const Runtime& run, const DiagnoseModel& model,
+                                           const DiagnoseInput& input) {
+  const StageList stages(model.layers());
+  const DiagnoseProblem& problem = input.problem;
+  if (!model.has_head || !model.settings.tied || !problem.has(stages.final_norm()) ||
+      !problem.has(stages.logits())) {
+    return std::nullopt;
+  }
+  const Replay whole(run, model, problem);
+  const Trace trace = whole.run(model.options());
+  const Values& theirs = *problem.theirs.at(stages.logits());
+  // Another matrix moves the logits by their size; rounding to a narrow type by far less.
+  constexpr double kFarOff = 0.05 * 0.05, kRounding = 1e-9;
+  const double size = mean_square(theirs);
+  const double off = trace.residual(stages.logits());
+  if (!(off > kFarOff * size)) return std::nullopt;
+  if (problem.rows() > model.width() &&
+      !is_linear(*trace.at(stages.final_norm()).used, theirs, kRounding * size)) {
+    return std::nullopt;
+  }
+  return std::sqrt(off / size);
+}
 
 bool head_is_another(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
                      const Evaluation& evaluation, double times) {
@@ -68,14 +99,11 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
   const Replay whole(run, model, input.problem);
   const Trace trace = whole.run(model.options());
   const Values& theirs = *input.problem.theirs.at(stages.logits());
-  constexpr Index kColumns = 64;
-  const Index few = std::min(rows, 2 * width + 64);
-  const double left = unexplained(first_of(*trace.at(stages.final_norm()).used, few, width),
-                                  first_of(theirs, few, std::min(kColumns, theirs.columns())));
   // The rounding is measured with our head; another's goes with the size of its logits.
   const double ours = mean_square(*evaluation.base().at(stages.logits()).computed);
   const double scale = mean_square(theirs) / std::max(ours, 1e-300);
-  return left <= times * times * floor * std::max(1.0, scale);
+  return is_linear(*trace.at(stages.final_norm()).used, theirs,
+                   times * times * floor * std::max(1.0, scale));
 }
 
 }  // namespace prenorm

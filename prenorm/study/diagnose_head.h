@@ -1,6 +1,8 @@
 // Whether logits come from the right model but through another, unknown head: they are then a
 // linear function of the final norm's output, which more tokens than features can show.
 #pragma once
+#include <optional>
+
 #include "prenorm/study/diagnose_evaluation.h"
 #include "prenorm/study/diagnose_input.h"
 
@@ -11,5 +13,12 @@ namespace prenorm {
 // false unless there are more tokens than features.
 bool head_is_another(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
                      const Evaluation& evaluation, double times);
+
+// The same from the final norm's output in the dump alone, whatever was mistaken before it: their
+// logits are far from what our tied head makes of it, and some matrix times it where that can be
+// told. How far, relative to the size of the logits; nothing without that stage, and where no other
+// head could be named.
+std::optional<double> another_head_follows(const Runtime& run, const DiagnoseModel& model,
+                                           const DiagnoseInput& input);
 
 }  // namespace prenorm
