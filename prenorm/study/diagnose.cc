@@ -43,6 +43,7 @@ class Diagnoser {
     merge_places();
     check_alternatives();
     check_whole_vocabulary();
+    if (unexplained_ && input_.logits_only) try_another_head();
     settle();
     return std::move(out_);
   }
@@ -271,6 +272,23 @@ class Diagnoser {
     if (left <= kRoundingTimes * kRoundingTimes * floor || unexplained_) return;
     unexplained_ = true;
     out_.notes.push_back("logits depart in columns of the vocabulary that the search leaves out");
+  }
+
+  // One mistake everywhere beside another head, which no search on the logits' distance can see.
+  void try_another_head() {
+    const Mistakes found =
+        mistakes_before_another_head(run_, model_, input_, evaluation(), kCleanTimes);
+    if (found.empty()) return;
+    unexplained_ = false;
+    settled_ = {found.front()};
+    named_ = {{.name = found.front().name,
+               .number = reported_number(found.front()),
+               .text = reported_text(found.front())},
+              {.name = "weights.untied-head"}};
+    alternatives_.clear();
+    for (std::size_t i = 1; i < found.size(); ++i) {
+      if (found[i].name != found.front().name) alternatives_.push_back({settled_, {found[i]}});
+    }
   }
 
   // --- The verdict ------------------------------------------------------------------------------

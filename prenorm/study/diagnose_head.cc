@@ -50,12 +50,19 @@ Values first_of(const Values& x, Index rows, Index columns) {
   return out;
 }
 
-// Of logits to what a head makes of `x`, both [N, ..], N > C: whether some head makes them of it.
-bool is_linear(const Values& x, const Values& logits, double at_most) {
+// What no head makes of `x` in the logits, both [N, ..], N > C.
+double not_linear(const Values& x, const Values& logits) {
   constexpr Index kColumns = 64;
   const Index few = std::min(x.rows(), 2 * x.columns() + 64);
   return unexplained(first_of(x, few, x.columns()),
-                     first_of(logits, few, std::min(kColumns, logits.columns()))) <= at_most;
+                     first_of(logits, few, std::min(kColumns, logits.columns())));
+}
+
+// The logits' rounding is measured with our head; another's goes with the size of its logits.
+double rounding_of_theirs(const Evaluation& evaluation, Index logits, const Values& theirs) {
+  const double ours = mean_square(*evaluation.base().at(logits).computed);
+  const double scale = mean_square(theirs) / std::max(ours, 1e-300);
+  return evaluation.floor()[static_cast<std::size_t>(logits)] * std::max(1.0, scale);
 }
 
 }  // namespace
@@ -77,7 +84,7 @@ std::optional<double> another_head_follows(const Runtime& run, const DiagnoseMod
   const double off = trace.residual(stages.logits());
   if (!(off > kFarOff * size)) return std::nullopt;
   if (problem.rows() > model.width() &&
-      !is_linear(*trace.at(stages.final_norm()).used, theirs, kRounding * size)) {
+      not_linear(*trace.at(stages.final_norm()).used, theirs) > kRounding * size) {
     return std::nullopt;
   }
   return std::sqrt(off / size);
@@ -99,11 +106,36 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
   const Replay whole(run, model, input.problem);
   const Trace trace = whole.run(model.options());
   const Values& theirs = *input.problem.theirs.at(stages.logits());
-  // The rounding is measured with our head; another's goes with the size of its logits.
-  const double ours = mean_square(*evaluation.base().at(stages.logits()).computed);
-  const double scale = mean_square(theirs) / std::max(ours, 1e-300);
-  return is_linear(*trace.at(stages.final_norm()).used, theirs,
-                   times * times * floor * std::max(1.0, scale));
+  return not_linear(*trace.at(stages.final_norm()).used, theirs) <=
+         times * times * rounding_of_theirs(evaluation, stages.logits(), theirs);
+}
+
+std::vector<MistakeChoice> mistakes_before_another_head(const Runtime& run,
+                                                        const DiagnoseModel& model,
+                                                        const DiagnoseInput& input,
+                                                        const Evaluation& evaluation,
+                                                        double times) {
+  const StageList stages(model.layers());
+  if (!model.has_head || !model.settings.tied || input.problem.rows() <= model.width()) return {};
+  const Values& theirs = *input.problem.theirs.at(stages.logits());
+  const double most = times * times * rounding_of_theirs(evaluation, stages.logits(), theirs);
+  const Mistakes choices = choices_everywhere(model, input.problem.time);
+  const Replay whole(run, model, input.problem);
+  std::vector<double> left(choices.size(), 0.0);
+  run.pool().run(static_cast<Index>(choices.size()), [&](Index i, int) {
+    const auto at = static_cast<std::size_t>(i);
+    const Trace trace = whole.run(with_mistakes(model.options(), {choices[at]}), nullptr, false);
+    const TracedStage& norm = trace.at(stages.final_norm());
+    left[at] = norm.used == nullptr ? most * 2.0 : not_linear(*norm.used, theirs);
+  });
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (left[i] <= most) order.push_back(i);
+  }
+  std::ranges::sort(order, {}, [&](std::size_t i) { return left[i]; });
+  std::vector<MistakeChoice> found;
+  for (const std::size_t i : order) found.push_back(choices[i]);
+  return found;
 }
 
 }  // namespace prenorm

@@ -2,6 +2,7 @@
 // linear function of the final norm's output, which more tokens than features can show.
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "prenorm/study/diagnose_evaluation.h"
 #include "prenorm/study/diagnose_input.h"
@@ -20,5 +21,13 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
 // head could be named.
 std::optional<double> another_head_follows(const Runtime& run, const DiagnoseModel& model,
                                            const DiagnoseInput& input);
+
+// The same from logits alone, with one mistake everywhere before the head: every mistake after
+// which some matrix makes their logits of the final norm's output, to within `times` the rounding
+// of `evaluation`, the best first. Needs more tokens than features.
+std::vector<MistakeChoice> mistakes_before_another_head(const Runtime& run,
+                                                        const DiagnoseModel& model,
+                                                        const DiagnoseInput& input,
+                                                        const Evaluation& evaluation, double times);
 
 }  // namespace prenorm

@@ -157,25 +157,25 @@ TEST_P(Diagnose, a_clean_run_in_a_small_type_is_named_after_it) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(From, Diagnose, testing::Values(Dumped::kStages, Dumped::kLogits),
-                         [](const auto& which) {
-                           return which.param == Dumped::kStages ? "stages" : "logits";
-                         });
-
-TEST(DiagnoseStages, another_head_does_not_hide_what_is_mistaken_before_it) {
+TEST_P(Diagnose, another_head_does_not_hide_what_is_mistaken_before_it) {
   const SmallModel size;
   const DiagnoseModel model = small_diagnose_model(size);
   DiagnoseModel theirs = small_diagnose_model(size);
   theirs.settings.tied = false;
   theirs.parameters.lm_head = small_diagnose_model({.seed = 9}).parameters.embedding.wte;
   for (const char* name : {"norm.ddof", "norm.no-affine", "attention.no-mask"}) {
-    const Diagnosis found = diagnose(
-        Runtime(), model, dump_of(theirs, small_tokens(size), {{.name = name}}, Dumped::kStages));
+    const Diagnosis found =
+        diagnose(run_, model, dump_of(theirs, small_tokens(size), {{.name = name}}, GetParam()));
     EXPECT_THAT(names(found), testing::UnorderedElementsAre(name, "weights.untied-head"))
         << text(found);
     EXPECT_EQ(found.status, DiagnosisStatus::kNamed);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(From, Diagnose, testing::Values(Dumped::kStages, Dumped::kLogits),
+                         [](const auto& which) {
+                           return which.param == Dumped::kStages ? "stages" : "logits";
+                         });
 
 TEST(DiagnoseStages, three_mistakes_separate_and_the_first_stage_is_told) {
   const DiagnoseModel model = small_diagnose_model();
