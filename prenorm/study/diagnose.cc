@@ -42,8 +42,8 @@ class Diagnoser {
     }
     merge_places();
     check_alternatives();
-    check_whole_vocabulary();
     if (unexplained_ && input_.logits_only) try_another_head();
+    check_whole_vocabulary();
     settle();
     return std::move(out_);
   }

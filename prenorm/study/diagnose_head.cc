@@ -121,6 +121,9 @@ std::vector<MistakeChoice> mistakes_before_another_head(const Runtime& run,
   const double most = times * times * rounding_of_theirs(evaluation, stages.logits(), theirs);
   const Mistakes choices = choices_everywhere(model, input.problem.time);
   const Replay whole(run, model, input.problem);
+  // Where the right model does as well, nothing before the head is mistaken.
+  const Trace right = whole.run(model.options());
+  if (not_linear(*right.at(stages.final_norm()).used, theirs) <= most) return {};
   std::vector<double> left(choices.size(), 0.0);
   run.pool().run(static_cast<Index>(choices.size()), [&](Index i, int) {
     const auto at = static_cast<std::size_t>(i);
