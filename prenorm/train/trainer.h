@@ -132,7 +132,7 @@ class Trainer {
   std::vector<TokenId> inputs_, targets_;  // [batch_size, block_size]
   TrainingPosition position_;
   TrainingClock clock_;
-  Index saved_iter_ = 0;             // of this session: a resumed run starts saved
+  Index saved_iter_ = 0;             // a resumed run starts saved
   std::unique_ptr<Watch> watch_;     // none: not watched
   std::optional<WatchFrame> frame_;  // of the last step, where it was watched
   std::deque<WatchFrame> frames_;    // the last few
