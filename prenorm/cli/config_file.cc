@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/suggest.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/message.h"
-#include "prenorm/cli/suggest.h"
 #include "prenorm/formats/toml.h"
 
 namespace prenorm::cli {

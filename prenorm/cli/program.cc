@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/suggest.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/help.h"
 #include "prenorm/cli/message.h"
-#include "prenorm/cli/suggest.h"
 
 namespace prenorm::cli {
 namespace {

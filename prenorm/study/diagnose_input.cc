@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/suggest.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/study/apply_inputs.h"
 
@@ -13,21 +14,6 @@ namespace prenorm {
 namespace {
 
 using reference::Numbers;
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
 
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {
   const auto it = std::ranges::min_element(

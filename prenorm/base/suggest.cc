@@ -1,9 +1,9 @@
-#include "prenorm/cli/suggest.h"
+#include "prenorm/base/suggest.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace prenorm::cli {
+namespace prenorm {
 
 int edit_distance(std::string_view a, std::string_view b) {
   const std::size_t width = b.size() + 1;
@@ -57,4 +57,4 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> kn
   return "; did you mean " + std::string(prefix) + name + "?";
 }
 
-}  // namespace prenorm::cli
+}  // namespace prenorm

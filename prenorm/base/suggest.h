@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace prenorm::cli {
+namespace prenorm {
 
 // The fewest insertions, deletions, substitutions and swaps of neighbours between two words.
 int edit_distance(std::string_view a, std::string_view b);
@@ -17,4 +17,4 @@ std::string nearest_name(std::string_view given, std::span<const std::string> kn
 std::string did_you_mean(std::string_view given, std::span<const std::string> known,
                          std::string_view prefix = "");
 
-}  // namespace prenorm::cli
+}  // namespace prenorm

@@ -1,10 +1,10 @@
-#include "prenorm/cli/suggest.h"
+#include "prenorm/base/suggest.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace prenorm::cli {
+namespace prenorm {
 namespace {
 
 const std::vector<std::string> kKnown = {"learning-rate", "n-layer", "n-head", "n-embd", "no-bias",
@@ -38,4 +38,4 @@ TEST(Suggest, the_question_names_the_flag_with_its_dashes) {
 }
 
 }  // namespace
-}  // namespace prenorm::cli
+}  // namespace prenorm
