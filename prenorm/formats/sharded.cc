@@ -9,6 +9,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
+#include "prenorm/base/listing.h"
 #include "prenorm/base/utf8.h"
 
 namespace prenorm {
@@ -16,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kListed = 20;
 constexpr std::size_t kMostShards = 1000;
 
 std::string in_quotes(std::string_view name) { return "'" + printable(name) + "'"; }
@@ -65,17 +65,6 @@ void check_place(const fs::path& index, const std::string& name) {
   }
 }
 
-std::string list(std::string_view kind, const std::vector<std::string>& names) {
-  std::string out;
-  for (std::size_t i = 0; i < names.size() && i < kListed; ++i) {
-    out += "\n  " + std::string(kind) + ": " + names[i];
-  }
-  if (names.size() > kListed) {
-    out += "\n  and " + std::to_string(names.size() - kListed) + " more " + std::string(kind);
-  }
-  return out;
-}
-
 }  // namespace
 
 TensorFile read_sharded(const fs::path& index) {
@@ -110,7 +99,7 @@ TensorFile read_sharded(const fs::path& index) {
   if (!missing.empty() || !unexpected.empty()) {
     refuse(index, "the tensors of its files",
            std::to_string(missing.size()) + " missing and " + std::to_string(unexpected.size()) +
-               " unexpected" + list("missing", missing) + list("unexpected", unexpected));
+               " unexpected" + listing("missing", missing) + listing("unexpected", unexpected));
   }
   return TensorFile(index.string(), std::move(tensors), shards);
 }

@@ -4,26 +4,10 @@
 #include <string_view>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/listing.h"
 #include "prenorm/base/utf8.h"
 
 namespace prenorm {
-namespace {
-
-constexpr std::size_t kListed = 20;  // tensors of each kind in a message
-
-std::string list(std::string_view kind, const std::vector<std::string>& names) {
-  std::string out;
-  for (std::size_t i = 0; i < names.size() && i < kListed; ++i) {
-    out += "\n  " + std::string(kind) + ": " + names[i];
-  }
-  if (names.size() > kListed) {
-    out += "\n  and " + std::to_string(names.size() - kListed) + " more " + std::string(kind);
-  }
-  return out;
-}
-
-}  // namespace
-
 void TensorMisfits::check(const Tensor& tensor, std::span<const Index> shape) {
   if (!std::ranges::equal(tensor.shape, shape)) {
     misshapen.push_back(printable(tensor.name) + ": expected " + shape_text(shape) + ", found " +
@@ -39,8 +23,8 @@ void TensorMisfits::throw_if_any(const std::string& file) const {
   throw FormatError(
       file + ": expected the model's tensors, found " + std::to_string(missing.size()) +
       " missing, " + std::to_string(unexpected.size()) + " unexpected, " +
-      std::to_string(misshapen.size()) + " of another shape or type" + list("missing", missing) +
-      list("unexpected", unexpected) + list("misfit", misshapen));
+      std::to_string(misshapen.size()) + " of another shape or type" + listing("missing", missing) +
+      listing("unexpected", unexpected) + listing("misfit", misshapen));
 }
 
 }  // namespace prenorm
