@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/stopwatch.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -111,9 +112,9 @@ void ThreadPool::run_shared(Index first, std::uint32_t count, const Body& body) 
   while (claim_and_run(0)) {
   }
   if (!measure_waits_) return wait_for(count);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   wait_for(count);
-  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  waited_ += seconds_since(start);
 }
 
 void ThreadPool::measure_waits(bool on) {

@@ -3,36 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <vector>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/model/gpt.h"
 
 namespace prenorm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double matrix_elements(const GptConfig& config) {
-  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
-             f = static_cast<double>(config.feed_forward_width()),
-             v = static_cast<double>(config.vocab_size);
-  return layers * (4 * c * c + 2 * c * f) + v * c;
-}
-
 // Only a sequence's last token goes through the head.
 double flops_of_prompts(const GptConfig& config, const GenerationLoad& load) {
   const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
              t = static_cast<double>(load.prompt_tokens),
-             v = static_cast<double>(config.vocab_size);
-  const double a_sequence =
-      2 * (matrix_elements(config) - v * c) * t + 2 * layers * t * t * c + 2 * v * c;
+             head = static_cast<double>(config.vocab_size * config.n_embd),
+             blocks = static_cast<double>(config.matrix_elements()) - head;
+  const double a_sequence = 2 * blocks * t + 2 * layers * t * t * c + 2 * head;
   return a_sequence * static_cast<double>(load.sequences);
 }
 
@@ -70,7 +57,7 @@ GenerationTimes time_generation(const Runtime& run, const GptConfig& config,
   times.prompt_seconds = times.decode_seconds = std::numeric_limits<double>::infinity();
   times.prompt_flops = flops_of_prompts(config, load);
   const bool wide = load.format == kernels::WeightFormat::kFloat32;
-  times.weight_bytes = static_cast<std::size_t>(matrix_elements(config)) * (wide ? 4 : 2);
+  times.weight_bytes = static_cast<std::size_t>(config.matrix_elements()) * (wide ? 4 : 2);
   std::vector<double> steps;
   int passes = 0;
   for (const auto begin = Clock::now(); seconds_since(begin) < seconds || passes < 2; ++passes) {

@@ -1,8 +1,9 @@
 #include "prenorm/kernels/limits.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
+
+#include "prenorm/base/stopwatch.h"
 
 #ifndef PRENORM_KERNELS_LIMITS_TARGET  // this file is read once for each target
 #define PRENORM_KERNELS_LIMITS_TARGET
@@ -67,12 +68,6 @@ namespace prenorm::kernels {
 namespace {
 
 PRENORM_TARGET_TABLE(LimitsTarget, limits_target, kLimitsTarget)
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What the compiler must believe to be read: the results of the measured loops.
 volatile float result_sink;

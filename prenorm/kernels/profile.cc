@@ -24,12 +24,11 @@ void ProfileScope::open(Part part, double flops, double bytes) {
   times.flops += flops;
   times.bytes += bytes;
   times_ = &times;
-  start_ = std::chrono::steady_clock::now();
+  start_ = Clock::now();
 }
 
 void ProfileScope::close() {
-  times_->seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  times_->seconds += seconds_since(start_);
   profile_->outer_ = nullptr;
 }
 

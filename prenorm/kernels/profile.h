@@ -9,9 +9,9 @@
 // the rest of it add up to its time. Where one part calls another, the outer one counts.
 #pragma once
 #include <array>
-#include <chrono>
 #include <string_view>
 
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/kernels/runtime.h"
 
 namespace prenorm {
@@ -57,7 +57,7 @@ class ProfileScope {
 
   Profile* profile_;
   PartTimes* times_ = nullptr;
-  std::chrono::steady_clock::time_point start_;
+  Clock::time_point start_;
 };
 
 }  // namespace prenorm

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <functional>
-#include <limits>
 #include <utility>
 
 #include "prenorm/kernels/activation.h"
 #include "prenorm/kernels/adamw.h"
+#include "prenorm/kernels/benchmarking.h"
 #include "prenorm/kernels/cross_entropy.h"
 #include "prenorm/kernels/layer_norm.h"
 #include "prenorm/layers/transformer_block.h"
@@ -16,42 +14,15 @@
 namespace prenorm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A matrix of numbers of both signs, in memory of its own.
-struct Numbers {
-  Buffer memory;
-  Matrix view;
-
-  Numbers(Index rows, Index columns)
-      : memory(static_cast<std::size_t>(rows * columns) * sizeof(float)),
-        view(memory.floats().data(), {rows, columns}) {
-    for (Index i = 0; i < rows * columns; ++i) {
-      view.data()[i] = static_cast<float>(i * 7919 % 1009 - 504) / 252.0f;
-    }
-  }
-  std::span<float> flat() const {
-    return memory.floats().first(static_cast<std::size_t>(view.dim(0) * view.dim(1)));
-  }
-};
+using kernels::BenchmarkMatrix;
 
 class Timer {
  public:
   explicit Timer(double seconds) : seconds_(seconds) {}
 
-  void operator()(LayerTime what, const std::function<void()>& call) {
-    call();
-    what.seconds = std::numeric_limits<double>::infinity();
-    int calls = 0;
-    for (const auto begin = Clock::now(); seconds_since(begin) < seconds_ || calls < 3; ++calls) {
-      const auto start = Clock::now();
-      call();
-      what.seconds = std::min(what.seconds, seconds_since(start));
-    }
+  template <typename Call>
+  void operator()(LayerTime what, const Call& call) {
+    what.seconds = kernels::best_of(seconds_, call);
     times.push_back(std::move(what));
   }
 
@@ -62,7 +33,8 @@ class Timer {
 };
 
 void time_norm(const Runtime& run, Index rows, Index width, Timer& timer) {
-  const Numbers x(rows, width), y(rows, width), dy(rows, width), dx(rows, width), affine(4, width);
+  const BenchmarkMatrix x(rows, width), y(rows, width), dy(rows, width), dx(rows, width),
+      affine(4, width);
   const Buffer statistics(static_cast<std::size_t>(2 * rows) * sizeof(double));
   auto* doubles = reinterpret_cast<double*>(statistics.data());
   const DoubleVector mean(doubles, {rows}), rstd(doubles + rows, {rows});
@@ -78,7 +50,7 @@ void time_norm(const Runtime& run, Index rows, Index width, Timer& timer) {
 }
 
 void time_activation(const Runtime& run, Activation act, Index rows, Index width, Timer& timer) {
-  const Numbers x(rows, width), y(rows, width), dy(rows, width);
+  const BenchmarkMatrix x(rows, width), y(rows, width), dy(rows, width);
   const double elements = static_cast<double>(rows * width);
   const std::string name(activation_name(act));
   timer({name + ", forward", {rows, width}, 0, 0, 8 * elements},
@@ -88,13 +60,13 @@ void time_activation(const Runtime& run, Activation act, Index rows, Index width
 }
 
 void time_softmax(const Runtime& run, Index rows, Index width, Timer& timer) {
-  const Numbers x(rows, width), y(rows, width);
+  const BenchmarkMatrix x(rows, width), y(rows, width);
   timer({"softmax", {rows, width}, 0, 0, 8 * static_cast<double>(rows * width)},
         [&] { kernels::softmax(run, x.view, y.view); });
 }
 
 void time_adamw(const Runtime& run, Index count, Timer& timer) {
-  const Numbers value(1, count), grad(1, count), first(1, count), second(1, count);
+  const BenchmarkMatrix value(1, count), grad(1, count), first(1, count), second(1, count);
   std::ranges::fill(second.flat(), 1.0f);
   timer({"AdamW", {count}, 0, 0, 32 * static_cast<double>(count)},
         [&] { kernels::adamw(run, {}, value.flat(), grad.flat(), first.flat(), second.flat()); });
@@ -113,7 +85,7 @@ void time_block(const Runtime& run, Index batch, Index time, Index width, Index 
   for (std::size_t i = 0; i < weights.size(); ++i) {
     weights[i] = static_cast<float>(static_cast<Index>(i) * 7919 % 1009 - 504) / 25200.0f;
   }
-  const Numbers x(batch * time, width), y(batch * time, width);
+  const BenchmarkMatrix x(batch * time, width), y(batch * time, width);
   const auto plan = [&](Arena& arena) {
     return block.plan(arena, batch, time, block.plan_shared(arena, batch, time, true));
   };

@@ -30,6 +30,10 @@ struct GptConfig {
 
   // What multiplies the attention scores of a layer, counted from 0.
   double attention_scale(Index layer) const;
+  // Elements of all matrices that tokens are multiplied with, the head's among them.
+  Index matrix_elements() const {
+    return n_layer * n_embd * (4 * n_embd + 2 * feed_forward_width()) + vocab_size * n_embd;
+  }
   Index feed_forward_width() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
   // Throws ConfigError naming the field, what was expected and what was found.
   void validate() const;

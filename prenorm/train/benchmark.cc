@@ -1,9 +1,9 @@
 #include "prenorm/train/benchmark.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "prenorm/base/philox.h"
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/model/gpt.h"
 #include "prenorm/train/adamw.h"
 #include "prenorm/train/plan.h"
@@ -11,14 +11,8 @@
 namespace prenorm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kWarmUpSteps = 3;
 constexpr std::size_t kLeastSteps = 4;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::vector<TokenId> random_tokens(Index count, Index vocabulary, std::uint64_t seed) {
   const PhiloxKey key = RandomStream{seed, Purpose::kBatchOrder, 0, 0}.key();

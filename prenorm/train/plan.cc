@@ -1,8 +1,8 @@
 #include "prenorm/train/plan.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/train/batch_order.h"
 
 namespace prenorm {
@@ -11,10 +11,6 @@ namespace {
 // What the program and its libraries hold before there is a model.
 constexpr std::size_t kProcessBytes = std::size_t{6} << 20;
 constexpr double kLongEnough = 0.4;  // seconds of a pass that tells the rate
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // FLOPs a second of forward and backward on the run's own tokens: the first tokens warm up, then
 // twice as many each time until a pass takes long enough to tell, or is a whole micro-batch.
@@ -27,7 +23,7 @@ double measured_rate(const Runtime& run, Gpt& model, const TrainData& data,
   const auto timed = [&](Index batch, Index length) {
     const TokenBatch tokens{TokenMatrix(inputs.data(), {batch, length}),
                             TokenMatrix(targets.data(), {batch, length})};
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     model.forward_backward(run, work, tokens, 1.0 / static_cast<double>(whole),
                            {.seed = options.seed});
     return seconds_since(begin);
@@ -61,11 +57,8 @@ std::size_t MemoryPlan::total() const {
 
 double training_flops(const GptConfig& config, Index batch, Index time) {
   const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
-             f = static_cast<double>(config.feed_forward_width()),
-             v = static_cast<double>(config.vocab_size), b = static_cast<double>(batch),
-             t = static_cast<double>(time);
-  const double matrices = layers * (4 * c * c + 2 * c * f) + v * c;
-  return 6 * matrices * b * t + 6 * layers * b * t * t * c;
+             b = static_cast<double>(batch), t = static_cast<double>(time);
+  return 6 * static_cast<double>(config.matrix_elements()) * b * t + 6 * layers * b * t * t * c;
 }
 
 MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch) {

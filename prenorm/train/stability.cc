@@ -1,10 +1,10 @@
 #include "prenorm/train/stability.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "prenorm/base/philox.h"
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/train/trainer.h"
 
 namespace prenorm {
@@ -24,7 +24,6 @@ double StabilityRun::highest_loss() const {
 std::vector<StabilityRun> train_side_by_side(
     const Runtime& run, const StabilityOptions& options, std::span<const TokenId> tokens,
     const std::function<bool(const StabilityProgress&)>& on_step) {
-  using Clock = std::chrono::steady_clock;
   std::vector<StabilityRun> all;
   StabilityProgress progress;
   progress.runs = static_cast<Index>(2 * options.depths.size());
@@ -48,7 +47,7 @@ std::vector<StabilityRun> train_side_by_side(
         result.losses.push_back(step.loss);
         result.grad_norms.push_back(step.grad_norm);
         result.skipped_steps += step.skipped;
-        result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        result.seconds = seconds_since(start);
         progress.loss = step.loss;
         go_on = !on_step || on_step(progress);
       }
