@@ -65,25 +65,21 @@ struct Product {
 // A part of a product: [k0, k1) of the sum, columns [n0, n1) of c; and where it is packed.
 struct Chunk {
   Index k0, k1, n0, n1;
-  const float* panels;
-  const std::uint16_t* bfloat_panels;
-  Index panel_stride;
+  Panels panels;
   const float* left = nullptr;  // tiles of aᵀ
   Index left_stride = 0;
 
   Index depth() const { return k1 - k0; }
 };
 
-// Packs panel p of `chunk`, rows [k, k + count) of it.
-void pack_panel(const MatmulTarget& target, const Right& b, const Chunk& chunk, Index p, Index k,
-                Index count, float* panels) {
-  const Index n = chunk.n0 + p * target.width, columns = std::min(target.width, chunk.n1 - n);
-  const Index row = b.matrix.stride(0), from_k = chunk.k0 + k;
-  float* to = panels + p * chunk.panel_stride + k * target.width;
+// Packs rows [k, k + count) of b in columns [n, n + columns).
+void pack_block(const MatmulTarget& target, const Right& b, Index k, Index count, Index n,
+                Index columns, float* to) {
+  const Index row = b.matrix.stride(0);
   if (b.form == Right::Form::kPlain) {
-    target.pack_plain(b.matrix.data() + from_k * row + n, row, count, columns, to);
+    target.pack_plain(b.matrix.data() + k * row + n, row, count, columns, to);
   } else {
-    target.pack_transposed(b.matrix.data() + n * row + from_k, row, count, columns, to);
+    target.pack_transposed(b.matrix.data() + n * row + k, row, count, columns, to);
   }
 }
 
@@ -97,8 +93,10 @@ void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p
   run.pool().run(of_left + across * down, [&](Index item, int) {
     if (item >= of_left) {
       const Index panel = (item - of_left) / down, k = (item - of_left) % down * kPackRows;
-      const Index count = std::min(kPackRows, chunk.depth() - k);
-      pack_panel(target, p.b, chunk, panel, k, count, panels);
+      const Index n = chunk.n0 + panel * target.width;
+      pack_block(target, p.b, chunk.k0 + k, std::min(kPackRows, chunk.depth() - k), n,
+                 std::min(target.width, chunk.n1 - n),
+                 panels + panel * chunk.panels.stride + k * target.width);
       return;
     }
     const Index m = item * kTilesTogether * target.rows;
@@ -112,7 +110,7 @@ void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p
 void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
                    const Chunk& chunk) {
   const Index width = chunk.n1 - chunk.n0;
-  const Grid grid(target, p.m, width, chunk.panels == nullptr ? kLocalRows : kRowGroup,
+  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr ? kLocalRows : kRowGroup,
                   run.threads());
   run.reserve_worker_scratch(static_cast<std::size_t>(
       kSumBlock * target.width + (grid.row_group + 1) * round_up(grid.column_group, target.width)));
@@ -128,13 +126,8 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
       piece.a_row = p.a.stride(0);
       piece.a = p.a.data() + m * piece.a_row + chunk.k0;
     }
-    piece.panel_stride = chunk.panel_stride;
-    const Index panel = n / target.width * chunk.panel_stride;
-    if (chunk.panels != nullptr) {
-      piece.panels = chunk.panels + panel;
-    } else if (chunk.bfloat_panels != nullptr) {
-      piece.bfloat_panels = chunk.bfloat_panels + panel;
-    } else {
+    piece.panels = chunk.panels.from(n / target.width);
+    if (!piece.panels) {
       piece.b_row = p.b.matrix.stride(0);
       piece.b_transposed = p.b.form == Right::Form::kTransposed;
       piece.b = p.b.matrix.data() + (piece.b_transposed ? (chunk.n0 + n) * piece.b_row + chunk.k0
@@ -163,10 +156,15 @@ void multiply(const Runtime& run, const Product& p) {
   const MatmulTarget& target = matmul_target(run.isa());
   if (p.b.form == Right::Form::kPacked) {
     assert(p.b.packed->serves(run));
-    const bool narrow = p.b.packed->format() == WeightFormat::kBfloat16;
-    compute_chunk(run, target, p,
-                  {0, p.k, 0, p.n, narrow ? nullptr : p.b.packed->floats(),
-                   narrow ? p.b.packed->bfloats() : nullptr, p.k * target.width});
+    const PackedMatrix& b = *p.b.packed;
+    const bool wide = b.format() == WeightFormat::kFloat32;
+    compute_chunk(
+        run, target, p,
+        {0,
+         p.k,
+         0,
+         p.n,
+         {wide ? b.floats() : nullptr, wide ? nullptr : b.bfloats(), p.k * target.width}});
     return;
   }
   const bool local = p.m <= kFewRows || p.m * p.k <= kFewLeftFloats;
@@ -188,9 +186,13 @@ void multiply(const Runtime& run, const Product& p) {
   for (Index n0 = 0; n0 < p.n; n0 += most) {
     for (Index k0 = 0; k0 < p.k; k0 += stretch) {
       const Index k1 = std::min(p.k, k0 + stretch);
-      const Chunk chunk{
-          k0,   k1,         n0, std::min(p.n, n0 + most), panels, nullptr, (k1 - k0) * target.width,
-          left, left_stride};
+      const Chunk chunk{k0,
+                        k1,
+                        n0,
+                        std::min(p.n, n0 + most),
+                        {panels, nullptr, (k1 - k0) * target.width},
+                        left,
+                        left_stride};
       if (panels != nullptr || left != nullptr) pack_chunk(run, target, p, chunk, panels, left);
       compute_chunk(run, target, p, chunk);
     }
@@ -220,24 +222,16 @@ PackedMatrix::PackedMatrix(const Runtime& run, const Right& source, WeightFormat
       isa_(run.isa()),
       format_(format) {
   const MatmulTarget& target = matmul_target(isa_);
-  Product product{};
-  product.b = source;
-  const Index stride = k_ * width_;
-  if (format == WeightFormat::kFloat32) {
-    float* panels = memory_.floats().data();
-    pack_chunk(run, target, product, {0, k_, 0, n_, panels, nullptr, stride}, panels, nullptr);
-    return;
-  }
-  run.reserve_worker_scratch(static_cast<std::size_t>(kPackRows * width_));
-  auto* panels = reinterpret_cast<std::uint16_t*>(memory_.data());
+  const bool narrow = format == WeightFormat::kBfloat16;
+  if (narrow) run.reserve_worker_scratch(static_cast<std::size_t>(kPackRows * width_));
+  float* floats = memory_.floats().data();
+  auto* bfloats = reinterpret_cast<std::uint16_t*>(memory_.data());
   run.pool().run(ceil_div(n_, width_), [&](Index p, int worker) {
-    float* floats = run.worker_scratch(worker);
     for (Index k = 0; k < k_; k += kPackRows) {
-      const Index count = std::min(kPackRows, k_ - k);
-      const Chunk part{k,      k + count, p * width_, std::min(n_, (p + 1) * width_),
-                       floats, nullptr,   0};
-      pack_panel(target, source, part, 0, 0, count, floats);
-      target.narrow(floats, count * width_, panels + p * stride + k * width_);
+      const Index count = std::min(kPackRows, k_ - k), at = (p * k_ + k) * width_;
+      float* to = narrow ? run.worker_scratch(worker) : floats + at;
+      pack_block(target, source, k, count, p * width_, std::min(width_, n_ - p * width_), to);
+      if (narrow) target.narrow(to, count * width_, bfloats + at);
     }
   });
 }

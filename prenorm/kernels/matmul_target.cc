@@ -227,13 +227,10 @@ class Piece {
   }
 
   const float* panel_block(Index n, Index k, Index end) const {
-    if (p_.panels != nullptr) {
-      return p_.panels + n / kTileWidth * p_.panel_stride + k * kTileWidth;
-    }
-    if (p_.bfloat_panels != nullptr) {
-      const std::uint16_t* from =
-          p_.bfloat_panels + n / kTileWidth * p_.panel_stride + k * kTileWidth;
-      widen(from, (end - k) * kTileWidth, block_);
+    const Panels panel = p_.panels.from(n / kTileWidth);
+    if (panel.floats != nullptr) return panel.floats + k * kTileWidth;
+    if (panel.bfloats != nullptr) {
+      widen(panel.bfloats + k * kTileWidth, (end - k) * kTileWidth, block_);
     } else if (p_.b_transposed) {
       pack_transposed_panel(p_.b + n * p_.b_row + k, p_.b_row, end - k, panel_columns(n), block_);
     } else {
@@ -255,7 +252,7 @@ class Piece {
     alignas(64) float edge[kTileRows * kTileWidth];
     Destination to{sums(m, n),
                    k % group_ == 0 && !p_.weight_gradient,
-                   p_.rows <= kTileRows && p_.panels != nullptr,
+                   p_.rows <= kTileRows && p_.panels.floats != nullptr,
                    close,
                    start_ + n,
                    c(m, n),
@@ -314,17 +311,14 @@ constexpr Index kStripRows = 48;
 static_assert(kStripRows % kTileRows == 0);
 
 void piece(const MatmulPiece& p) {
-  const bool few_rows = p.rows <= kStripRows;
-  if (p.panels == nullptr && (p.bfloat_panels == nullptr || !few_rows)) return Piece(p).run();
+  if (!p.panels || (p.panels.bfloats != nullptr && p.rows > kStripRows)) return Piece(p).run();
   for (Index n = 0; n < p.columns; n += kTileWidth) {
     for (Index m = 0; m < p.rows; m += kStripRows) {
       MatmulPiece strip = p;
       strip.rows = std::min(kStripRows, p.rows - m);
       strip.columns = std::min(kTileWidth, p.columns - n);
       strip.a = p.a + (p.weight_gradient ? m / kTileRows : m) * p.a_row;
-      const Index panel = n / kTileWidth * p.panel_stride;
-      if (p.panels != nullptr) strip.panels = p.panels + panel;
-      if (p.bfloat_panels != nullptr) strip.bfloat_panels = p.bfloat_panels + panel;
+      strip.panels = p.panels.from(n / kTileWidth);
       strip.c = p.c + m * p.c_row + n;
       strip.m = p.m + m;
       strip.n = p.n + n;

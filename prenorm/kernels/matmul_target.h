@@ -5,16 +5,26 @@
 
 namespace prenorm::kernels {
 
+// Packed panels [panel][k][width] in one of two formats; or none.
+struct Panels {
+  const float* floats = nullptr;
+  const std::uint16_t* bfloats = nullptr;
+  Index stride = 0;  // elements from one panel to the next
+
+  explicit operator bool() const { return floats != nullptr || bfloats != nullptr; }
+  Panels from(Index panel) const {
+    return {floats == nullptr ? nullptr : floats + panel * stride,
+            bfloats == nullptr ? nullptr : bfloats + panel * stride, stride};
+  }
+};
+
 // One piece of a product: some rows against some panels over one stretch of k.
 struct MatmulPiece {
   const float* a = nullptr;      // [rows, k], or packed tiles
   Index a_row = 0;               // elements between rows, or from one packed tile to the next
   bool weight_gradient = false;  // a is packed; blocks are added to c without groups
-  // [panels][k][width], in one of two formats; both null: blocks of b are packed here.
-  const float* panels = nullptr;
-  const std::uint16_t* bfloat_panels = nullptr;
-  Index panel_stride = 0;
-  const float* b = nullptr;  // [k, columns], or [columns, k] if transposed
+  Panels panels;                 // none: blocks of b are packed here
+  const float* b = nullptr;      // [k, columns], or [columns, k] if transposed
   Index b_row = 0;
   bool b_transposed = false;
   float* scratch = nullptr;            // of this worker: matmul_scratch() floats
