@@ -197,6 +197,16 @@ void Gpt::finish_gradients(const Runtime& run, Workspace& work) {
   kernels::fill_zero(run, work.token_sums_);
 }
 
+double Gpt::squared_gradient(Index layer) const {
+  const std::string prefix = fmt::format("transformer.h.{}.", layer);
+  double sum = 0.0;
+  for (const Parameter& p : parameters_) {
+    if (!p.name.starts_with(prefix)) continue;
+    for (const float g : p.grad) sum += static_cast<double>(g) * static_cast<double>(g);
+  }
+  return sum;
+}
+
 LossSum Gpt::evaluate(const Runtime& run, Workspace& work, const TokenBatch& batch) const {
   check_targets(batch);
   const Matrix x = hidden(run, work, batch.inputs, nullptr);

@@ -65,6 +65,8 @@ class Gpt {
   // tied, the embedding's share of wte's gradient is summed apart from the head's, so that a step's
   // bits do not depend on how its tokens were split into micro-batches; this adds the two.
   void finish_gradients(const Runtime& run, Workspace& work);
+  // The sum of squares of the gradients of block `layer`, in double.
+  double squared_gradient(Index layer) const;
 
   // Σ loss without gradients or dropout.
   LossSum evaluate(const Runtime& run, Workspace& work, const TokenBatch& batch) const;

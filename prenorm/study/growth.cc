@@ -200,13 +200,7 @@ GrowthCurve model_growth(const Runtime& run, Gpt& model, const TokenBatch& batch
   const double tokens = static_cast<double>(batch.inputs.dim(0) * batch.inputs.dim(1));
   model.forward_backward(run, work, batch, 1.0 / tokens, {}, &observer);
   for (Index l = 0; l < config.n_layer; ++l) {
-    double sum = 0.0;
-    const std::string prefix = fmt::format("transformer.h.{}.", l);
-    for (const Parameter& p : model.parameters()) {
-      if (!p.name.starts_with(prefix)) continue;
-      for (const float g : p.grad) sum += static_cast<double>(g) * static_cast<double>(g);
-    }
-    curve.parameters[static_cast<std::size_t>(l)] = std::sqrt(sum);
+    curve.parameters[static_cast<std::size_t>(l)] = std::sqrt(model.squared_gradient(l));
   }
   model.parameters().zero_grad();
   return curve;

@@ -74,8 +74,7 @@ const GptObserver* Watch::observer() {
 WatchFrame Watch::finish(Index iter) {
   frame_.iter = iter;
   for (std::size_t l = 0; l < frame_.layers.size(); ++l) {
-    frame_.layers[l].grad_norm =
-        std::sqrt(squared_gradient_of_block(model_, static_cast<Index>(l)));
+    frame_.layers[l].grad_norm = std::sqrt(model_.squared_gradient(static_cast<Index>(l)));
   }
   return std::move(frame_);
 }
@@ -108,16 +107,6 @@ double Watch::share_of_zeros(ConstMatrix hidden) const {
     }
   }
   return static_cast<double>(zeros) / static_cast<double>(hidden.dim(0) * hidden.dim(1));
-}
-
-double squared_gradient_of_block(const Gpt& model, Index layer) {
-  const std::string prefix = fmt::format("transformer.h.{}.", layer);
-  double sum = 0.0;
-  for (const Parameter& p : model.parameters()) {
-    if (!p.name.starts_with(prefix)) continue;
-    for (const float g : p.grad) sum += static_cast<double>(g) * static_cast<double>(g);
-  }
-  return sum;
 }
 
 }  // namespace prenorm

@@ -52,7 +52,4 @@ class Watch {
   GptObserver observer_;
 };
 
-// The sum of squares of the gradients of block `layer`.
-double squared_gradient_of_block(const Gpt& model, Index layer);
-
 }  // namespace prenorm
