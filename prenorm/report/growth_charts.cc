@@ -51,6 +51,23 @@ std::vector<std::pair<double, double>> smoothed(const std::vector<double>& value
   return out;
 }
 
+Chart chart_of(GrowthQuantity quantity) {
+  return quantity == GrowthQuantity::kForward
+             ? chart_by_depth("The stream by depth", "size (RMS) of the stream")
+             : chart_by_depth("The gradient by depth", "size (RMS) of the stream's gradient");
+}
+
+const std::vector<double>& sizes_of(const GrowthCurve& curve, GrowthQuantity quantity) {
+  return quantity == GrowthQuantity::kForward ? curve.forward : curve.backward;
+}
+
+// A curve with a dot at each depth; told in the description by `name`, in the legend by `label`.
+void add_curve(Chart& chart, const std::string& name, const std::string& label, int color,
+               const std::vector<double>& sizes) {
+  chart.series.push_back({.name = label, .color = color, .points = by_depth(sizes), .dots = true});
+  chart.description += fmt::format("{}: {}. ", name, ends_of(sizes));
+}
+
 }  // namespace
 
 Chart held_chart(const GrowthReport& report) {
@@ -67,36 +84,22 @@ Chart held_chart(const GrowthReport& report) {
 }
 
 Chart stacks_chart(const GrowthReport& report, GrowthQuantity quantity) {
-  const bool forward = quantity == GrowthQuantity::kForward;
-  Chart chart =
-      forward ? chart_by_depth("The stream by depth", "size (RMS) of the stream")
-              : chart_by_depth("The gradient by depth", "size (RMS) of the stream's gradient");
+  Chart chart = chart_of(quantity);
   for (std::size_t i = 0; i < report.stacks.size(); ++i) {
     const GrowthCurve& curve = report.stacks[i];
-    const auto& sizes = forward ? curve.forward : curve.backward;
-    chart.series.push_back({.name = curve.name + ": " + curve.formula,
-                            .color = kColors[i % 4],
-                            .points = by_depth(sizes),
-                            .dots = true});
-    chart.description += fmt::format("{}: {}. ", curve.name, ends_of(sizes));
+    add_curve(chart, curve.name, curve.name + ": " + curve.formula, kColors[i % 4],
+              sizes_of(curve, quantity));
   }
   return chart;
 }
 
 Chart models_chart(const std::vector<ModelGrowth>& models, GrowthQuantity quantity) {
-  const bool forward = quantity == GrowthQuantity::kForward;
-  Chart chart =
-      forward ? chart_by_depth("The stream by depth", "size (RMS) of the stream")
-              : chart_by_depth("The gradient by depth", "size (RMS) of the stream's gradient");
+  Chart chart = chart_of(quantity);
   for (std::size_t i = 0; i < models.size(); ++i) {
-    const GrowthCurve& curve = models[i].curve;
-    const auto& sizes = forward ? curve.forward : curve.backward;
-    chart.series.push_back({.name = models[i].name,
-                            .color = color_of(models[i], i),
-                            .points = by_depth(sizes),
-                            .dots = true});
-    chart.description += fmt::format("{}: {}. ", models[i].name, ends_of(sizes));
+    add_curve(chart, models[i].name, models[i].name, color_of(models[i], i),
+              sizes_of(models[i].curve, quantity));
   }
+  const bool forward = quantity == GrowthQuantity::kForward;
   for (std::size_t i = 0; forward && i < models.size(); ++i) {
     if (models[i].curve.name != "pre-norm") continue;  // post-norm blocks read the stream itself
     chart.series.push_back({.name = models[i].name + ": what attention reads, LN1(x)",
@@ -111,12 +114,8 @@ Chart parameters_chart(const std::vector<ModelGrowth>& models) {
   Chart chart = chart_by_depth("The gradients of the blocks' parameters", "norm of the gradient");
   chart.x_label = "block";
   for (std::size_t i = 0; i < models.size(); ++i) {
-    const auto& norms = models[i].curve.parameters;
-    chart.series.push_back({.name = models[i].name,
-                            .color = color_of(models[i], i),
-                            .points = by_depth(norms),
-                            .dots = true});
-    chart.description += fmt::format("{}: {}. ", models[i].name, ends_of(norms));
+    add_curve(chart, models[i].name, models[i].name, color_of(models[i], i),
+              models[i].curve.parameters);
   }
   return chart;
 }
