@@ -34,6 +34,11 @@ class Diagnoser {
         sequence_(furthest_sequence(run, model, input.problem)),
         search_(run, model, input.problem.with_first(sequence_), input.numbers, progress) {}
 
+  // How far their logits are from what our head makes of their final norm, if by another head.
+  std::optional<double> another_head() const {
+    return another_head_follows(model_, input_, evaluation());
+  }
+
   Diagnosis diagnose() {
     out_.numbers = input_.numbers;
     describe_stages();
@@ -268,7 +273,7 @@ class Diagnoser {
     std::copy_n(used.row(0), x.size(), x.row(0));
     const Floats& head = options.tied ? model_.parameters.embedding.wte : model_.parameters.lm_head;
     const double left = whole_vocabulary_residual(run_, head, x, input_.logits, sequence_);
-    const double floor = evaluation().floor_of(settled_)[static_cast<std::size_t>(slot)];
+    const double floor = evaluation().floor_of(settled_, trace)[static_cast<std::size_t>(slot)];
     if (left <= kRoundingTimes * kRoundingTimes * floor || unexplained_) return;
     unexplained_ = true;
     out_.notes.push_back("logits depart in columns of the vocabulary that the search leaves out");
@@ -363,11 +368,9 @@ Diagnosis diagnose_before_head(const Runtime& run, const DiagnoseModel& model,
   Diagnosis out = Diagnoser(run, model, rest, progress).diagnose();
   out.mistakes.push_back({.name = "weights.untied-head"});
   if (out.status == DiagnosisStatus::kEqual) out.status = DiagnosisStatus::kNamed;
-  DivergedStage row{.name = stages.name(stages.logits())};
-  row.relative = far;
-  row.departs = true;
-  out.stages.push_back(row);
-  if (!out.first_divergence) out.first_divergence = row.name;
+  out.stages.push_back(
+      {.name = stages.name(stages.logits()), .relative = far, .rounding = 0.0, .departs = true});
+  if (!out.first_divergence) out.first_divergence = out.stages.back().name;
   return out;
 }
 
@@ -382,10 +385,11 @@ std::string_view diagnosis_status_name(DiagnosisStatus status) {
 Diagnosis diagnose(const Runtime& run, const DiagnoseModel& model, const DiagnoseInput& input,
                    const std::function<void(const std::string&)>& progress) {
   if (!narrow(input.numbers)) {
-    if (const auto far = another_head_follows(run, model, input)) {
+    Diagnoser whole(run, model, input, progress);
+    if (const auto far = whole.another_head()) {
       return diagnose_before_head(run, model, input, *far, progress);
     }
-    return Diagnoser(run, model, input, progress).diagnose();
+    return whole.diagnose();
   }
   // A run in a narrow type has narrow parameters.
   const DiagnoseModel small = rounded(model, input.numbers);

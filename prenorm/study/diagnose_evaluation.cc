@@ -21,6 +21,20 @@ std::size_t at(Index slot) { return static_cast<std::size_t>(slot); }
 
 }  // namespace
 
+void on_threads(const Runtime& run, Index pieces, const std::function<void(Index)>& body) {
+  std::exception_ptr failed;
+  std::mutex mutex;
+  run.pool().run(pieces, [&](Index i, int) {
+    try {
+      body(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = std::current_exception();
+    }
+  });
+  if (failed) std::rethrow_exception(failed);
+}
+
 Evaluation::Evaluation(const Runtime& run, const Replay& replay, reference::GptOptions right,
                        reference::Numbers numbers)
     : run_(run),
@@ -30,8 +44,8 @@ Evaluation::Evaluation(const Runtime& run, const Replay& replay, reference::GptO
       base_(replay.run(right_)),
       floor_(replay.floor(right_, numbers_, base_)) {}
 
-std::vector<double> Evaluation::floor_of(const Mistakes& mistakes) const {
-  return replay_.floor(with_mistakes(right_, mistakes), numbers_, trace(mistakes));
+std::vector<double> Evaluation::floor_of(const Mistakes& mistakes, const Trace& exact) const {
+  return replay_.floor(with_mistakes(right_, mistakes), numbers_, exact);
 }
 
 Trace Evaluation::trace(const Mistakes& mistakes, bool spread) const {
@@ -59,17 +73,8 @@ Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const 
 std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets,
                                       std::span<const Index> slots) const {
   std::vector<Score> out(sets.size());
-  std::exception_ptr failed;
-  std::mutex mutex;
-  run_.pool().run(static_cast<Index>(sets.size()), [&](Index i, int) {
-    try {
-      out[at(i)] = score(trace(sets[at(i)], false), slots);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failed = std::current_exception();
-    }
-  });
-  if (failed) std::rethrow_exception(failed);
+  on_threads(run_, static_cast<Index>(sets.size()),
+             [&](Index i) { out[at(i)] = score(trace(sets[at(i)], false), slots); });
   return out;
 }
 
@@ -150,8 +155,8 @@ Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most
 
 bool Evaluation::explains(const Mistakes& mistakes, std::span<const Index> slots,
                           double times) const {
-  const std::vector<double> floor = floor_of(mistakes);
   const Trace found = trace(mistakes);
+  const std::vector<double> floor = floor_of(mistakes, found);
   return std::ranges::all_of(slots, [&](Index slot) {
     return found.at(slot).computed != nullptr &&
            found.residual(slot) <= times * times * floor[at(slot)];

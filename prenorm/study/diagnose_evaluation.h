@@ -5,6 +5,7 @@
 //   const std::vector<Score> scores = evaluation.scores(sets, slots);
 //   Mistakes fitted = evaluation.fitted({{.name = "norm.eps-value", .number = 1e-6}}, slots);
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct Score {
   double loss = 0.0;  // Σ over the stages of the mean square residual in units of the rounding's
 };
 
+// Calls body(piece) for each piece on the runtime's threads. Unlike those of the pool the body may
+// throw: the last exception is thrown here.
+void on_threads(const Runtime& run, Index pieces, const std::function<void(Index)>& body);
+
 class Evaluation {
  public:
   // `numbers`: the type of the dump where it is narrower than float32. The replay must outlive
@@ -32,7 +37,8 @@ class Evaluation {
   const Trace& base() const { return base_; }
   // Mean squares of the rounding, by slot, of the right model.
   const std::vector<double>& floor() const { return floor_; }
-  std::vector<double> floor_of(const Mistakes& mistakes) const;
+  // The same with these mistakes, whose trace is `exact`.
+  std::vector<double> floor_of(const Mistakes& mistakes, const Trace& exact) const;
 
   Trace trace(const Mistakes& mistakes, bool spread = true) const;
   Score score(const Trace& trace, std::span<const Index> slots) const;

@@ -67,24 +67,21 @@ double rounding_of_theirs(const Evaluation& evaluation, Index logits, const Valu
 
 }  // namespace
 
-std::optional<double> another_head_follows(const Runtime& run, const DiagnoseModel& model,
-                                           const DiagnoseInput& input) {
+std::optional<double> another_head_follows(const DiagnoseModel& model, const DiagnoseInput& input,
+                                           const Evaluation& evaluation) {
   const StageList stages(model.layers());
-  const DiagnoseProblem& problem = input.problem;
-  if (!model.has_head || !model.settings.tied || !problem.has(stages.final_norm()) ||
-      !problem.has(stages.logits())) {
+  const auto& dumped = input.problem.theirs;
+  const auto norm = dumped.find(stages.final_norm()), logits = dumped.find(stages.logits());
+  if (!model.has_head || !model.settings.tied || norm == dumped.end() || logits == dumped.end()) {
     return std::nullopt;
   }
-  const Replay whole(run, model, problem);
-  const Trace trace = whole.run(model.options());
-  const Values& theirs = *problem.theirs.at(stages.logits());
   // Another matrix moves the logits by their size; rounding to a narrow type by far less.
   constexpr double kFarOff = 0.05 * 0.05, kRounding = 1e-9;
-  const double size = mean_square(theirs);
-  const double off = trace.residual(stages.logits());
+  const double size = mean_square(*evaluation.replay().problem().theirs.at(stages.logits()));
+  const double off = evaluation.base().residual(stages.logits());
   if (!(off > kFarOff * size)) return std::nullopt;
-  if (problem.rows() > model.width() &&
-      not_linear(*trace.at(stages.final_norm()).used, theirs) > kRounding * size) {
+  if (input.problem.rows() > model.width() &&
+      not_linear(*norm->second, *logits->second) > kRounding * size) {
     return std::nullopt;
   }
   return std::sqrt(off / size);
@@ -125,7 +122,7 @@ std::vector<MistakeChoice> mistakes_before_another_head(const Runtime& run,
   const Trace right = whole.run(model.options());
   if (not_linear(*right.at(stages.final_norm()).used, theirs) <= most) return {};
   std::vector<double> left(choices.size(), 0.0);
-  run.pool().run(static_cast<Index>(choices.size()), [&](Index i, int) {
+  on_threads(run, static_cast<Index>(choices.size()), [&](Index i) {
     const auto at = static_cast<std::size_t>(i);
     const Trace trace = whole.run(with_mistakes(model.options(), {choices[at]}), nullptr, false);
     const TracedStage& norm = trace.at(stages.final_norm());

@@ -19,8 +19,8 @@ bool head_is_another(const Runtime& run, const DiagnoseModel& model, const Diagn
 // logits are far from what our tied head makes of it, and some matrix times it where that can be
 // told. How far, relative to the size of the logits; nothing without that stage, and where no other
 // head could be named.
-std::optional<double> another_head_follows(const Runtime& run, const DiagnoseModel& model,
-                                           const DiagnoseInput& input);
+std::optional<double> another_head_follows(const DiagnoseModel& model, const DiagnoseInput& input,
+                                           const Evaluation& evaluation);
 
 // The same from logits alone, with one mistake everywhere before the head: every mistake after
 // which some matrix makes their logits of the final norm's output, to within `times` the rounding

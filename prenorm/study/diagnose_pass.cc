@@ -176,6 +176,18 @@ DiagnosePass::Shared DiagnosePass::embed() {
   });
 }
 
+// Of [B·T, C]; the norm over the time needs the sequences.
+Values DiagnosePass::normalised(Values x, const reference::LayerNormParameters<float>& parameters,
+                                const LayerNormOptions& options, Index calls) const {
+  const auto p = wide(parameters);
+  Values y = std::move(x).reshaped({problem_.batch, problem_.time, x.columns()});
+  for (Index call = 0; call < calls; ++call) {
+    y = arithmetic_ == Arithmetic::kFloat ? norm_in_float(y, p, options)
+                                          : reference::layer_norm(y, p, options);
+  }
+  return y.reshaped({y.rows(), y.columns()});
+}
+
 // LN(x), or LN(x + y) after a residual sum that is no stage of its own.
 DiagnosePass::Shared DiagnosePass::norm(Index slot, std::vector<Shared> inputs, bool second,
                                         const LayerNormOptions& options, const StageKey& sum_key) {
@@ -183,20 +195,10 @@ DiagnosePass::Shared DiagnosePass::norm(Index slot, std::vector<Shared> inputs, 
   key.insert(key.end(), sum_key.begin(), sum_key.end());
   key.push_back(second);
   return stage(slot, inputs, key, [&] {
-    const std::optional<Index> layer = stages_.layer(slot);
-    const auto& block = model_.parameters.h;
-    const auto p = wide(!layer   ? model_.parameters.ln_f
-                        : second ? block[static_cast<std::size_t>(*layer)].ln_2
-                                 : block[static_cast<std::size_t>(*layer)].ln_1);
+    const auto& block = model_.parameters.h[static_cast<std::size_t>(*stages_.layer(slot))];
     Values x = *inputs.front();
     if (inputs.size() > 1) x = reference::add(x, *inputs[1]);
-    // The norm over the time needs the sequences.
-    const Values sequences =
-        std::move(x).reshaped({problem_.batch, problem_.time, inputs.front()->columns()});
-    const Values y = arithmetic_ == Arithmetic::kFloat
-                         ? norm_in_float(sequences, p, options)
-                         : reference::layer_norm(sequences, p, options);
-    return y.reshaped({y.rows(), y.columns()});
+    return normalised(std::move(x), second ? block.ln_2 : block.ln_1, options, 1);
   });
 }
 
@@ -308,15 +310,8 @@ Trace DiagnosePass::run() {
     StageKey key{static_cast<double>(calls)};
     const StageKey of_norm = key_of(options_.ln_f);
     key.insert(key.end(), of_norm.begin(), of_norm.end());
-    x = stage(stages_.final_norm(), {x}, key, [&] {
-      const auto p = wide(model_.parameters.ln_f);
-      Values y = x->reshaped({problem_.batch, problem_.time, x->columns()});
-      for (Index call = 0; call < calls; ++call) {
-        y = arithmetic_ == Arithmetic::kFloat ? norm_in_float(y, p, options_.ln_f)
-                                              : reference::layer_norm(y, p, options_.ln_f);
-      }
-      return y.reshaped({y.rows(), y.columns()});
-    });
+    x = stage(stages_.final_norm(), {x}, key,
+              [&] { return normalised(*x, model_.parameters.ln_f, options_.ln_f, calls); });
   }
   if (model_.has_head && problem_.has(stages_.logits())) logits(x);
   return std::move(trace_);

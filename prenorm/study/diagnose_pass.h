@@ -39,6 +39,9 @@ class DiagnosePass {
   void logits(const Shared& x);
 
   Values product(const Values& x, const Floats& w) const;
+  // `calls` times in a row.
+  Values normalised(Values x, const reference::LayerNormParameters<float>& parameters,
+                    const reference::LayerNormOptions& options, Index calls) const;
 
   const Runtime& run_;
   const DiagnoseModel& model_;

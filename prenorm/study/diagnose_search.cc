@@ -18,16 +18,15 @@ constexpr std::size_t kRefined = 12;
 
 // Whether an output may depend on later tokens: these need whole sequences.
 bool looks_ahead(const Mistakes& mistakes) {
-  static constexpr std::array<std::string_view, 10> kNames = {"norm.axis",
-                                                              "attention.no-mask",
-                                                              "attention.mask-zero",
-                                                              "attention.mask-finite",
-                                                              "attention.mask-shifted",
-                                                              "attention.mask-inverted",
-                                                              "attention.softmax-axis",
-                                                              "attention.no-split-transpose",
-                                                              "attention.no-merge-transpose",
-                                                              "attention.mask"};
+  static constexpr std::array<std::string_view, 9> kNames = {"norm.axis",
+                                                             "attention.no-mask",
+                                                             "attention.mask-zero",
+                                                             "attention.mask-finite",
+                                                             "attention.mask-shifted",
+                                                             "attention.mask-inverted",
+                                                             "attention.softmax-axis",
+                                                             "attention.no-split-transpose",
+                                                             "attention.no-merge-transpose"};
   return std::ranges::any_of(mistakes, [](const MistakeChoice& m) {
     return std::ranges::find(kNames, m.name) != kNames.end();
   });

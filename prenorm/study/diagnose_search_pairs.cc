@@ -46,7 +46,8 @@ std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes, std::span
                                              double times) const {
   std::vector<Index> bad;
   const Trace found = full_->trace(mistakes);
-  const std::vector<double> floor = mistakes.empty() ? full_->floor() : full_->floor_of(mistakes);
+  const std::vector<double> floor =
+      mistakes.empty() ? full_->floor() : full_->floor_of(mistakes, found);
   for (const Index slot : slots) {
     if (found.at(slot).computed == nullptr ||
         found.residual(slot) > times * times * floor[static_cast<std::size_t>(slot)]) {

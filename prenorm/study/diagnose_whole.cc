@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "prenorm/kernels/matmul_wide.h"
+#include "prenorm/study/diagnose_evaluation.h"
 
 namespace prenorm {
 
@@ -41,7 +42,7 @@ double whole_vocabulary_residual(const Runtime& run, const Floats& head, const V
   const Index rows = x.rows(), width = x.columns(), vocabulary = head.rows();
   const Index chunks = (vocabulary + kChunk - 1) / kChunk;
   std::vector<double> sums(static_cast<std::size_t>(chunks), 0.0);
-  run.pool().run(chunks, [&](Index chunk, int) {
+  on_threads(run, chunks, [&](Index chunk) {
     const Index first = chunk * kChunk, count = std::min(kChunk, vocabulary - first);
     Floats columns({width, count});
     for (Index v = 0; v < count; ++v) {
