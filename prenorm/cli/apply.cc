@@ -5,10 +5,11 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
+#include "prenorm/base/suggest.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/cli/block_flags.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/message.h"
-#include "prenorm/cli/suggest.h"
 #include "prenorm/formats/tensor_file.h"
 #include "prenorm/model/config_json.h"
 #include "prenorm/study/apply.h"
@@ -30,13 +31,7 @@ class Apply : public Verb {
     table.text("input", input_, "FILE",
                "safetensors or npz with input, attn_mask, key_padding_mask, grad_output, …");
     table.group("Layer");
-    table.integer("heads", options_.heads, {1, 1000000}, "attention heads").shown_default("none");
-    table.choice("norm", norm_, {"pre", "post"}, "where a block has its norms");
-    table.choice("activation", activation_, {"relu", "gelu", "gelu-tanh"},
-                 "of the feed-forward network");
-    table.real("eps", options_.eps, {}, "ε of the layer norms");
-    table.toggle("causal", options_.causal, "a query sees no key after its own position");
-    table.real("scale", scale_, {}, "of attention's scores").shown_default("1/√D");
+    block_.declare(table, options_);
     table.integer("axis", options_.axis, {-64, 63}, "of softmax");
     table
         .integer("normalized-axes", options_.normalized_axes, {0, 64},
@@ -93,21 +88,14 @@ class Apply : public Verb {
       throw ConfigError("layer: expected one of " + all + ", found " + in_quotes(layers_.front()) +
                         did_you_mean(layers_.front(), known));
     }
-    const auto require = [](const std::string& value, const char* flag, const char* what) {
-      if (value.empty()) {
-        throw ConfigError(std::string(flag) + ": expected " + what + ", found none");
-      }
-    };
-    require(input_, "--input", "a safetensors or npz file");
-    require(output_, "--output", "a file to write");
-    if (*layer == ApplyLayer::kGpt) require(params_, "--params", "a model folder");
+    require_given(input_, "--input", "a safetensors or npz file");
+    require_given(output_, "--output", "a file to write");
+    if (*layer == ApplyLayer::kGpt) require_given(params_, "--params", "a model folder");
     for (const char* extension : {".npz", ".npy"}) {
       if (!output_.ends_with(extension)) continue;
       throw ConfigError("--output: expected a safetensors file, found " + in_quotes(output_));
     }
-    options_.norm = *norm_placement_from_name(norm_);
-    options_.activation = *activation_from_name(activation_);
-    if (table.given("scale")) options_.scale = scale_;
+    block_.read(table, options_);
     if (table.given("padding-idx")) options_.padding_idx = padding_idx_;
     options_.reduction = reduction_ == "mean"  ? LossReduction::kMean
                          : reduction_ == "sum" ? LossReduction::kSum
@@ -159,8 +147,8 @@ class Apply : public Verb {
 
   std::vector<std::string> layers_;
   std::string params_, input_, output_;
-  std::string norm_ = "pre", activation_ = "gelu-tanh", reduction_ = "mean";
-  double scale_ = 0.0;
+  BlockFlags block_;
+  std::string reduction_ = "mean";
   Index padding_idx_ = 0;
   ApplyOptions options_;
   CommonFlags common_;

@@ -14,22 +14,6 @@
 namespace prenorm::cli {
 namespace {
 
-// A line of progress, for whoever has waited a second.
-class Stages {
- public:
-  explicit Stages(Output& log) : status_(log) {}
-  void show(std::string_view stage) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < std::chrono::seconds(1)) return;
-    last_ = now;
-    status_.show(fmt::format("check: {}", stage));
-  }
-
- private:
-  StatusLine status_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 class Check : public Verb {
  public:
   explicit Check(CheckSeams seams) { options_.seams = std::move(seams); }
@@ -52,8 +36,10 @@ class Check : public Verb {
     const Runtime run(common_.runtime());
     std::vector<Property> found;
     {
-      Stages stages(streams.log);
-      options_.on_stage = [&](std::string_view stage) { stages.show(stage); };
+      StatusLine status(streams.log);
+      options_.on_stage = [&](std::string_view stage) {
+        status.show_after(std::chrono::seconds(1), [&] { return fmt::format("check: {}", stage); });
+      };
       found = check_model(run, *loaded.model, options_);
     }
     if (common_.json) {

@@ -26,6 +26,10 @@ void CommonFlags::declare_output(OptionTable& table, std::string json_help) {
   table.text("config", config, "FILE", "TOML file with values for these flags");
 }
 
+void require_given(const std::string& value, const char* flag, const char* what) {
+  if (value.empty()) throw ConfigError(std::string(flag) + ": expected " + what + ", found none");
+}
+
 void require_finite(const Gpt& model, const std::string& folder) {
   constexpr std::uint32_t kExponent = 0x7F800000u;
   for (const Parameter& parameter : model.parameters()) {

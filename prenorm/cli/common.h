@@ -23,6 +23,9 @@ struct CommonFlags {
   Runtime::Options runtime() const { return {.threads = threads, .isa = isa}; }
 };
 
+// Throws ConfigError, "FLAG: expected WHAT, found none", for a flag that was not given.
+void require_given(const std::string& value, const char* flag, const char* what);
+
 // A model folder, ready to run.
 struct LoadedModel {
   std::unique_ptr<Gpt> model;

@@ -4,6 +4,7 @@
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/cli/block_flags.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/formats/tensor_file.h"
 #include "prenorm/report/diagnosis_report.h"
@@ -27,13 +28,7 @@ class Diagnose : public Verb {
                  "whose names the stages have");
     table.group("A block instead of a model");
     table.text("params", params_, "FILE", "parameters of a block or stack, as of `prenorm apply`");
-    table.integer("heads", options_.heads, {1, 1000000}, "attention heads").shown_default("none");
-    table.choice("norm", norm_, {"pre", "post"}, "where a block has its norms");
-    table.choice("activation", activation_, {"relu", "gelu", "gelu-tanh"},
-                 "of the feed-forward network");
-    table.real("eps", options_.eps, {}, "ε of the layer norms");
-    table.toggle("causal", options_.causal, "a query sees no key after its own position");
-    table.real("scale", scale_, {}, "of attention's scores").shown_default("1/√D");
+    block_.declare(table, options_);
     common_.declare_machine(table);
     table.group("Output");
     table.text("html", html_, "FILE", "write a report as one self-contained HTML page");
@@ -83,16 +78,9 @@ class Diagnose : public Verb {
       throw ConfigError(std::string("-m: expected a model folder, or --params, found ") +
                         (model_.empty() ? "neither" : "both"));
     }
-    const auto require = [](const std::string& value, const char* flag, const char* what) {
-      if (value.empty()) {
-        throw ConfigError(std::string(flag) + ": expected " + what + ", found none");
-      }
-    };
-    require(input_, "--input", "a safetensors, npz or npy file");
-    require(theirs_, "--theirs", "a safetensors, npz or npy file");
-    options_.norm = *norm_placement_from_name(norm_);
-    options_.activation = *activation_from_name(activation_);
-    if (table.given("scale")) options_.scale = scale_;
+    require_given(input_, "--input", "a safetensors, npz or npy file");
+    require_given(theirs_, "--theirs", "a safetensors, npz or npy file");
+    block_.read(table, options_);
     heads_given_ = table.given("heads");
   }
 
@@ -134,8 +122,8 @@ class Diagnose : public Verb {
 
   std::string model_, input_, theirs_, params_, html_, emit_probe_;
   bool emit_hook_ = false;
-  std::string layout_ = "auto", norm_ = "pre", activation_ = "gelu-tanh";
-  double scale_ = 0.0;
+  std::string layout_ = "auto";
+  BlockFlags block_;
   bool heads_given_ = false;
   ApplyOptions options_;
   CommonFlags common_;

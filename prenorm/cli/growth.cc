@@ -8,6 +8,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
+#include "prenorm/base/stopwatch.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
@@ -239,31 +240,26 @@ void Growth::measure_checkpoint(const Runtime& run, const Streams& streams,
 
 void Growth::train(const Runtime& run, const Tokens& tokens, const InterruptGuard& interrupt,
                    const Streams& streams, GrowthReport& report) const {
-  using Clock = std::chrono::steady_clock;
   StabilityOptions options{model_, recipe_, depths(), scale_residuals_};
   options.model.vocab_size = tokens.vocab_size;
   double all_layers = 0.0, layers_before = 0.0;
   for (const Index layers : options.depths) all_layers += 2.0 * static_cast<double>(layers);
   StatusLine status(streams.log);
   const Clock::time_point start = Clock::now();
-  Clock::time_point last = start;
   Index current = 0;
   const auto layers_of = [&](Index index) {
     return static_cast<double>(options.depths[static_cast<std::size_t>(index / 2)]);
   };
   const auto on_step = [&](const StabilityProgress& p) {
     for (; current < p.run; ++current) layers_before += layers_of(current);
-    const Clock::time_point now = Clock::now();
-    if (now - last >= std::chrono::seconds(streams.log.is_terminal() ? 1 : 5)) {
-      last = now;
+    status.show_after(std::chrono::seconds(streams.log.is_terminal() ? 1 : 5), [&] {
       const double share = static_cast<double>(p.step) / static_cast<double>(p.steps);
       const double done = layers_before + layers_of(p.run) * share;
-      const double seconds = std::chrono::duration<double>(now - start).count();
-      status.show(fmt::format("train {}/{}: {} layers, {}-norm  step {}/{}  loss {:.3f}  ETA {}",
-                              p.run + 1, p.runs, layers_of(p.run), p.run % 2 == 0 ? "pre" : "post",
-                              p.step, p.steps, p.loss,
-                              duration_text(seconds * (all_layers - done) / done)));
-    }
+      const double left = seconds_since(start) * (all_layers - done) / done;
+      return fmt::format("train {}/{}: {} layers, {}-norm  step {}/{}  loss {:.3f}  ETA {}",
+                         p.run + 1, p.runs, layers_of(p.run), p.run % 2 == 0 ? "pre" : "post",
+                         p.step, p.steps, p.loss, duration_text(left));
+    });
     return !interrupt.requested();
   };
   StabilityReport training;

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,14 @@ class StatusLine {
   StatusLine& operator=(const StatusLine&) = delete;
 
   void show(std::string_view line);
+  // Shows line() if nothing was shown for so long, or since this was made.
+  template <typename Line>
+  void show_after(std::chrono::steady_clock::duration pause, const Line& line) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - shown_ < pause) return;
+    shown_ = now;
+    show(line());
+  }
   // Keeps the line that is shown and goes on below it.
   void keep();
   void finish() { keep(); }
@@ -52,6 +61,7 @@ class StatusLine {
  private:
   Output& log_;
   bool open_ = false;
+  std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace prenorm::cli

@@ -53,12 +53,10 @@ int train_tokenizer(const TokenizeTraining& options, const Streams& streams) {
   }
   if (bytes == 0) throw DataError("--data: expected a text to learn from, found an empty one");
   StatusLine status(streams.log);
-  auto shown = std::chrono::steady_clock::now();
   const BpeTraining trained = trainer.train([&](Index size) {
-    if (const auto now = std::chrono::steady_clock::now(); now - shown >= std::chrono::seconds(1)) {
-      status.show(fmt::format("{}/{} tokens", grouped(size), grouped(options.vocab_size)));
-      shown = now;
-    }
+    status.show_after(std::chrono::seconds(1), [&] {
+      return fmt::format("{}/{} tokens", grouped(size), grouped(options.vocab_size));
+    });
     return !interrupt.requested();
   });
   status.finish();
