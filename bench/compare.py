@@ -14,7 +14,6 @@ import datetime
 import json
 import pathlib
 import platform
-import statistics
 import subprocess
 import sys
 
@@ -59,27 +58,19 @@ class Comparison:
     def training(self):
         rows = []
         for shape in TRAINING:
-            flags = compare_training.SHAPES[shape].split()
-            commands = {"prenorm": self.prenorm("train", *flags),
-                        "PyTorch": self.torch("torch_step.py", *flags),
-                        "compiled": self.torch("torch_step.py", "--compile", *flags)}
-            results = {name: [] for name in commands}
-            for _ in range(self.a.rounds):
-                for name, command in commands.items():
-                    results[name].append(lines_of(command)[-1])
-            least = {n: min(r["step_ms_min"] for r in rs) for n, rs in results.items()}
-            middle = {n: statistics.median(r["step_ms_median"] for r in rs)
-                      for n, rs in results.items()}
-            memory = {n: max(r["peak_rss_mb"] for r in rs) for n, rs in results.items()}
-            peak = max(r["peak_gflops_per_second"] for r in results["prenorm"])
-            rate = results["prenorm"][0]["gflop_per_step"] / least["prenorm"] * 1e3
-            peer = min(least["PyTorch"], least["compiled"])
-            peer_middle = min(middle["PyTorch"], middle["compiled"])
-            rows.append([shape, f"{least['prenorm']:.1f} ms, {100 * rate / peak:.0f} % of the peak",
-                         f"{least['PyTorch']:.1f} ms", f"{least['compiled']:.1f} ms",
-                         f"{peer / least['prenorm']:.2f} × (median "
-                         f"{peer_middle / middle['prenorm']:.2f} ×)",
-                         f"{memory['prenorm']:.0f} of {memory['PyTorch']:.0f} MB"])
+            steps = compare_training.Steps(shape, self.a.prenorm, self.a.python, compiled=True,
+                                           rounds=self.a.rounds, machine=self.flags)
+            best, median, memory = steps.best, steps.median, steps.memory
+            ours = steps.rounds["prenorm"]
+            peak = max(r["peak_gflops_per_second"] for r in ours)
+            rate = ours[0]["gflop_per_step"] / best["prenorm"] * 1e3
+            peers = "torch", "torch compiled"
+            by_best, by_median = (min(of[peer] for peer in peers) / of["prenorm"]
+                                  for of in (best, median))
+            rows.append([shape, f"{best['prenorm']:.1f} ms, {100 * rate / peak:.0f} % of the peak",
+                         f"{best['torch']:.1f} ms", f"{best['torch compiled']:.1f} ms",
+                         f"{by_best:.2f} × (median {by_median:.2f} ×)",
+                         f"{memory['prenorm']:.0f} of {memory['torch']:.0f} MB"])
             print(f"training {shape}: {rows[-1]}", file=sys.stderr, flush=True)
         return table(["training step", "prenorm", "PyTorch", "compiled", "against the better",
                       "memory"], rows)
@@ -94,10 +85,13 @@ class Comparison:
             for what in ("prompt", "decode"):
                 key = what + "_tokens_per_second"
                 mine, other = (max(r[i][key] for r in results) for i in (0, 1))
-                limit = (f"{100 * max(r[0]['prompt_gflops_per_second'] / r[0]['peak_gflops_per_second'] for r in results):.0f} % of the peak"
-                         if what == "prompt" else
-                         f"weights at {max(r[0]['weights_gb_per_second'] for r in results):.1f} of "
-                         f"{max(r[0]['read_gb_per_second'] for r in results):.1f} GB/s")
+                best = max((r[0] for r in results), key=lambda r: r[key])
+                if what == "prompt":
+                    share = best["prompt_gflops_per_second"] / best["peak_gflops_per_second"]
+                    limit = f"{100 * share:.0f} % of the peak"
+                else:
+                    limit = (f"weights at {best['weights_gb_per_second']:.1f} of "
+                             f"{best['read_gb_per_second']:.1f} GB/s")
                 rows.append([f"{name}, {what}", f"{mine:,.0f} tokens/s, {limit}",
                              f"{other:,.0f}", f"{mine / other:.2f} ×"])
                 print(f"generation: {rows[-1]}", file=sys.stderr, flush=True)

@@ -26,6 +26,27 @@ def measure(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+class Steps:
+    """A shape's training step by contender ("prenorm", "torch", "torch compiled"): the best and the
+    median in milliseconds, the peak memory in MB, and what each round printed."""
+
+    def __init__(self, shape, prenorm, python, *, compiled, rounds, machine):
+        flags = SHAPES[shape].split() + machine
+        torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
+        contenders = {"prenorm": [prenorm, "bench", "train", "--json", *flags],
+                      "torch": [python, torch_step, *flags]}
+        if compiled:
+            contenders["torch compiled"] = [python, torch_step, "--compile", *flags]
+        self.rounds = {name: [] for name in contenders}
+        for _ in range(rounds):
+            for name, command in contenders.items():
+                self.rounds[name].append(measure(command))
+        of = self.rounds.items()
+        self.best = {n: min(r["step_ms_min"] for r in rs) for n, rs in of}
+        self.median = {n: statistics.median(r["step_ms_median"] for r in rs) for n, rs in of}
+        self.memory = {n: max(r["peak_rss_mb"] for r in rs) for n, rs in of}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prenorm", default="build/prenorm")
@@ -37,28 +58,17 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile too")
     parser.add_argument("--json", action="store_true", help="one JSON object a shape")
     a = parser.parse_args()
-    torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
+    machine = ["--threads", str(a.threads), "--seconds", str(a.seconds)]
     for shape in a.shape:
-        flags = SHAPES[shape].split() + ["--threads", str(a.threads), "--seconds", str(a.seconds)]
-        contenders = {
-            "prenorm": [a.prenorm, "bench", "train", "--json", *flags],
-            "torch": [a.python, torch_step, *flags],
-        }
-        if a.compile:
-            contenders["torch compiled"] = [a.python, torch_step, "--compile", *flags]
-        results = {name: [] for name in contenders}
-        for _ in range(a.rounds):
-            for name, command in contenders.items():
-                results[name].append(measure(command))
-        best = {n: min(r["step_ms_min"] for r in rs) for n, rs in results.items()}
-        median = {n: statistics.median(r["step_ms_median"] for r in rs) for n, rs in results.items()}
-        memory = {n: max(r["peak_rss_mb"] for r in rs) for n, rs in results.items()}
+        steps = Steps(shape, a.prenorm, a.python, compiled=a.compile, rounds=a.rounds,
+                      machine=machine)
+        best, median, memory = steps.best, steps.median, steps.memory
         if a.json:
             print(json.dumps({"shape": shape, "best_ms": best, "median_ms": median,
                               "peak_rss_mb": memory}), flush=True)
             continue
         print(f"{shape}: {SHAPES[shape]}, {a.threads} threads")
-        for name in contenders:
+        for name in best:
             print(f"  {name:15} best {best[name]:9.2f} ms  median {median[name]:9.2f} ms  "
                   f"{memory[name]:6.0f} MB   ours is {best[name] / best['prenorm']:.2f} × (best), "
                   f"{median[name] / median['prenorm']:.2f} × (median)", flush=True)

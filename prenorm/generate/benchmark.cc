@@ -15,12 +15,10 @@ namespace {
 
 // Only a sequence's last token goes through the head.
 double flops_of_prompts(const GptConfig& config, const GenerationLoad& load) {
-  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
-             t = static_cast<double>(load.prompt_tokens),
-             head = static_cast<double>(config.vocab_size * config.n_embd),
-             blocks = static_cast<double>(config.matrix_elements()) - head;
-  const double a_sequence = 2 * blocks * t + 2 * layers * t * t * c + 2 * head;
-  return a_sequence * static_cast<double>(load.sequences);
+  const auto head = static_cast<double>(config.vocab_size * config.n_embd);
+  const auto without = static_cast<double>(load.prompt_tokens - 1);
+  return static_cast<double>(load.sequences) *
+         (config.forward_flops(load.prompt_tokens) - 2.0 * head * without);
 }
 
 // The likeliest token of each row.

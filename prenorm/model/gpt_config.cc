@@ -37,6 +37,12 @@ double GptConfig::attention_scale(Index layer) const {
   return scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
 }
 
+double GptConfig::forward_flops(Index time) const {
+  const auto tokens = static_cast<double>(time), layers = static_cast<double>(n_layer);
+  return 2.0 * static_cast<double>(matrix_elements()) * tokens +
+         2.0 * layers * tokens * tokens * static_cast<double>(n_embd);
+}
+
 void GptConfig::validate() const {
   check_size("vocab_size", vocab_size);
   check_size("block_size", block_size);

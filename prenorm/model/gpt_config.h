@@ -35,6 +35,9 @@ struct GptConfig {
     return n_layer * n_embd * (4 * n_embd + 2 * feed_forward_width()) + vocab_size * n_embd;
   }
   Index feed_forward_width() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
+  // Multiplications and additions of a forward pass over `time` tokens of one sequence: 2 for each
+  // matrix element and token, and 2 n_layer T² C for causal attention.
+  double forward_flops(Index time) const;
   // Throws ConfigError naming the field, what was expected and what was found.
   void validate() const;
 };

@@ -88,7 +88,7 @@ void read_model(const std::filesystem::path& folder, Inspection& found) {
         static_cast<std::size_t>(2 * config.n_layer * config.block_size * config.n_embd) *
         sizeof(float);
     cost.workspace_bytes = model->workspace_bytes(1, config.block_size);
-    cost.forward_flops = forward_flops(config, config.block_size);
+    cost.forward_flops = config.forward_flops(config.block_size);
     found.cost = cost;
   } catch (const ConfigError& error) {
     throw FormatError(printable(folder.string()) + ": " + error.what());
@@ -110,15 +110,6 @@ void read_tokenizer(const std::filesystem::path& folder, Inspection& found) {
 }
 
 }  // namespace
-
-double forward_flops(const GptConfig& config, Index time) {
-  const auto as_double = [](Index value) { return static_cast<double>(value); };
-  const double width = as_double(config.n_embd), layers = as_double(config.n_layer);
-  const double inner = as_double(config.feed_forward_width()), tokens = as_double(time);
-  const double elements =
-      layers * (4.0 * width * width + 2.0 * width * inner) + as_double(config.vocab_size) * width;
-  return 2.0 * elements * tokens + 2.0 * layers * tokens * tokens * width;
-}
 
 Inspection inspect(const std::filesystem::path& path) {
   Inspection found;

@@ -44,11 +44,6 @@ struct Inspection {
   std::vector<std::string> warnings;
 };
 
-// Multiplications and additions of a forward pass over `time` tokens of one sequence: 2 for each
-// matrix element and token, the vocabulary projection included, and 2 n_layer T² C for causal
-// attention.
-double forward_flops(const GptConfig& config, Index time);
-
 // A model folder, which must hold what its config.json says, or a file of tensors (tensor_file.h).
 // What is odd but not wrong (numbers that are not finite, a tokenizer that does not load) is a
 // warning. Throws IoError and FormatError.

@@ -56,9 +56,7 @@ std::size_t MemoryPlan::total() const {
 }
 
 double training_flops(const GptConfig& config, Index batch, Index time) {
-  const auto layers = static_cast<double>(config.n_layer), c = static_cast<double>(config.n_embd),
-             b = static_cast<double>(batch), t = static_cast<double>(time);
-  return 6 * static_cast<double>(config.matrix_elements()) * b * t + 6 * layers * b * t * t * c;
+  return 3.0 * static_cast<double>(batch) * config.forward_flops(time);
 }
 
 MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch) {

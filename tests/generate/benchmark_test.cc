@@ -3,19 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "prenorm/base/error.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
 
-GptConfig small_config() {
-  GptConfig config;
-  config.vocab_size = 11;
-  config.block_size = 12;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 16;
-  return config;
-}
+GptConfig small_config() { return config_of(2, 2, 16, 12, 11); }
 
 TEST(GenerationBenchmark, times_a_prompt_and_the_tokens_after_it) {
   const GenerationLoad load{.prompt_tokens = 8, .tokens = 4, .sequences = 3, .format = {}};

@@ -6,17 +6,13 @@
 #include <limits>
 
 #include "prenorm/base/error.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
 
 GptConfig small_config() {
-  GptConfig config;
-  config.vocab_size = 23;
-  config.block_size = 8;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 16;
+  GptConfig config = config_of(2, 2, 16, 8, 23);
   config.initializer_range = 0.3;  // so that what came before changes the likeliest token
   return config;
 }

@@ -4,6 +4,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/generate/generator.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
@@ -14,12 +15,7 @@ class Scoring : public testing::Test {
     model_.initialize(3);
   }
   static GptConfig config() {
-    GptConfig config;
-    config.vocab_size = 23;
-    config.block_size = 8;
-    config.n_layer = 2;
-    config.n_head = 2;
-    config.n_embd = 16;
+    GptConfig config = config_of(2, 2, 16, 8, 23);
     config.initializer_range = 0.3;
     return config;
   }

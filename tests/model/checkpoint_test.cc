@@ -11,6 +11,7 @@
 #include "prenorm/base/file.h"
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/config_json.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
@@ -22,15 +23,7 @@ using ::testing::ThrowsMessage;
 
 const fs::path kShared = fs::path(PRENORM_SOURCE_DIR) / ".." / "shared";
 
-GptConfig tiny() {
-  GptConfig c;
-  c.vocab_size = 7;
-  c.block_size = 5;
-  c.n_layer = 2;
-  c.n_head = 2;
-  c.n_embd = 4;
-  return c;
-}
+GptConfig tiny() { return config_of(2, 2, 4, 5, 7); }
 
 std::unique_ptr<Gpt> make_model(const GptConfig& config) {
   auto model = std::make_unique<Gpt>(config);

@@ -8,6 +8,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
@@ -18,15 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
-GptConfig small() {
-  GptConfig c;
-  c.vocab_size = 65;
-  c.block_size = 64;
-  c.n_layer = 4;
-  c.n_head = 4;
-  c.n_embd = 128;
-  return c;
-}
+GptConfig small() { return config_of(4, 4, 128, 64, 65); }
 
 GptConfig again(const GptConfig& c) { return parse_config(config_text(c), "config.json"); }
 

@@ -8,6 +8,7 @@
 #include "prenorm/formats/torch_file.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
+#include "tests/config_of.h"
 #include "tests/temporary_folder.h"
 
 namespace prenorm {
@@ -18,15 +19,7 @@ using testing::ThrowsMessage;
 
 class Convert : public testing::Test {
  protected:
-  static GptConfig tiny() {
-    GptConfig c;
-    c.vocab_size = 7;
-    c.block_size = 5;
-    c.n_layer = 2;
-    c.n_head = 2;
-    c.n_embd = 4;
-    return c;
-  }
+  static GptConfig tiny() { return config_of(2, 2, 4, 5, 7); }
   void save(const GptConfig& config) {
     Gpt model(config);
     model.initialize(3);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "prenorm/model/gpt.h"
+#include "tests/config_of.h"
 #include "tests/layers/dropout_textbook.h"
 #include "tests/layers/layer_test_util.h"
 
@@ -19,12 +20,7 @@ struct ConfigChange {
 };
 
 inline GptConfig small_config(const ConfigChange& change = {}) {
-  GptConfig c;
-  c.vocab_size = 23;
-  c.block_size = 80;
-  c.n_layer = 2;
-  c.n_head = 2;
-  c.n_embd = 10;
+  GptConfig c = config_of(2, 2, 10, 80, 23);
   c.n_inner = 31;
   c.norm = change.norm;
   c.tie_word_embeddings = change.tied;

@@ -9,20 +9,13 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/model/gpt.h"
+#include "tests/config_of.h"
 #include "tests/tolerances.h"
 
 namespace prenorm {
 namespace {
 
-GptConfig config() {
-  GptConfig c;
-  c.vocab_size = 300;
-  c.block_size = 64;
-  c.n_layer = 2;
-  c.n_head = 2;
-  c.n_embd = 32;
-  return c;
-}
+GptConfig config() { return config_of(2, 2, 32, 64, 300); }
 
 std::vector<float> values_of(const Gpt& model) {
   const auto values = model.parameters().values();

@@ -7,18 +7,14 @@
 #include <vector>
 
 #include "prenorm/model/gpt.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
 
 // No size of a matrix is a multiple of 16, and the table of positions has fewer than 16 elements.
 GptConfig config(bool tied = true) {
-  GptConfig c;
-  c.vocab_size = 11;
-  c.block_size = 3;
-  c.n_layer = 2;
-  c.n_head = 1;
-  c.n_embd = 5;
+  GptConfig c = config_of(2, 1, 5, 3, 11);
   c.tie_word_embeddings = tied;
   return c;
 }

@@ -8,6 +8,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/model/checkpoint.h"
+#include "tests/config_of.h"
 #include "tests/formats/torch_bytes.h"
 #include "tests/temporary_folder.h"
 
@@ -17,15 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-GptConfig tiny() {
-  GptConfig c;
-  c.vocab_size = 7;
-  c.block_size = 5;
-  c.n_layer = 2;
-  c.n_head = 2;
-  c.n_embd = 4;
-  return c;
-}
+GptConfig tiny() { return config_of(2, 2, 4, 5, 7); }
 
 class ModelSourceOf : public testing::Test {
  protected:

@@ -7,6 +7,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/model/checkpoint.h"
+#include "tests/config_of.h"
 #include "tests/memory_file.h"
 #include "tests/temporary_folder.h"
 #include "tests/tolerances.h"
@@ -138,12 +139,7 @@ TEST(Apply, nothing_gives_nothing) {
 class ApplyModel : public testing::Test {
  protected:
   ApplyModel() {
-    GptConfig config;
-    config.vocab_size = 7;
-    config.block_size = 5;
-    config.n_layer = 2;
-    config.n_head = 2;
-    config.n_embd = 4;
+    GptConfig config = config_of(2, 2, 4, 5, 7);
     config.resid_pdrop = 0.5;  // off here
     config.bias = false;       // written as biases of zero, which have gradients
     Gpt model(config);

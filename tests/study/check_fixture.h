@@ -9,16 +9,12 @@
 
 #include "prenorm/reference/adjoint.h"
 #include "prenorm/study/check_subject.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 
 inline GptConfig small_config(NormPlacement norm = NormPlacement::kPre, bool tied = true) {
-  GptConfig c;
-  c.vocab_size = 23;
-  c.block_size = 80;
-  c.n_layer = 2;
-  c.n_head = 2;
-  c.n_embd = 10;
+  GptConfig c = config_of(2, 2, 10, 80, 23);
   c.n_inner = 31;
   c.norm = norm;
   c.tie_word_embeddings = tied;

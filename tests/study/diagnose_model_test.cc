@@ -5,21 +5,14 @@
 #include "prenorm/base/error.h"
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/checkpoint.h"
+#include "tests/config_of.h"
 #include "tests/study/diagnose_testing.h"
 #include "tests/temporary_folder.h"
 
 namespace prenorm {
 namespace {
 
-GptConfig tiny() {
-  GptConfig config;
-  config.vocab_size = 11;
-  config.block_size = 8;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 8;
-  return config;
-}
+GptConfig tiny() { return config_of(2, 2, 8, 8, 11); }
 
 TEST(DiagnoseModel, is_read_from_a_model_folder) {
   const TemporaryFolder folder("diagnose-model");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "prenorm/reference/adjoint.h"
+#include "tests/config_of.h"
 #include "tests/tolerances.h"
 
 namespace prenorm {
@@ -13,12 +14,7 @@ namespace {
 using reference::random_tensor;
 
 GptConfig small(bool tied) {
-  GptConfig config;
-  config.vocab_size = 7;
-  config.block_size = 5;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 6;
+  GptConfig config = config_of(2, 2, 6, 5, 7);
   config.n_inner = 9;
   config.tie_word_embeddings = tied;
   return config;

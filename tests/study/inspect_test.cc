@@ -9,6 +9,7 @@
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/text/byte_tokenizer.h"
+#include "tests/config_of.h"
 #include "tests/temporary_folder.h"
 
 namespace prenorm {
@@ -20,15 +21,7 @@ class Inspect : public testing::Test {
   const std::filesystem::path folder_ = temporary_.path();
 };
 
-GptConfig small_config() {
-  GptConfig config;
-  config.vocab_size = 256;
-  config.block_size = 32;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 16;
-  return config;
-}
+GptConfig small_config() { return config_of(2, 2, 16, 32, 256); }
 
 TEST_F(Inspect, a_model_folder_has_its_config_and_its_cost) {
   Gpt model(small_config());
@@ -76,8 +69,7 @@ TEST_F(Inspect, statistics_are_over_finite_numbers_and_the_others_are_counted) {
 
 TEST_F(Inspect, arithmetic_is_two_operations_an_element_and_token_and_causal_attention) {
   // 2 (2 (12 · 16²) + 256 · 16) · 4 + 2 · 2 · 4² · 16
-  EXPECT_EQ(forward_flops(small_config(), 4),
-            2.0 * (2 * 12 * 256 + 256 * 16) * 4 + 2 * 2 * 16 * 16);
+  EXPECT_EQ(small_config().forward_flops(4), 2.0 * (2 * 12 * 256 + 256 * 16) * 4 + 2 * 2 * 16 * 16);
 }
 
 TEST_F(Inspect, what_is_missing_is_an_error) {

@@ -3,17 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "prenorm/train/plan.h"
+#include "tests/config_of.h"
 
 namespace prenorm {
 namespace {
 
 TEST(Benchmark, times_at_least_four_steps_of_the_model_asked_for) {
-  GptConfig config;
-  config.vocab_size = 11;
-  config.block_size = 8;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 16;
+  GptConfig config = config_of(2, 2, 16, 8, 11);
   const StepTimes times = time_training_steps(Runtime(), config, 3, 0.0);
   EXPECT_GE(times.seconds.size(), 4u);
   EXPECT_EQ(times.tokens, 24);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/config_of.h"
 #include "tests/tolerances.h"
 #include "tests/train/small_run.h"
 
@@ -17,16 +18,6 @@ namespace {
 using testing_support::small_config;
 using testing_support::small_options;
 using testing_support::small_text;
-
-GptConfig config_of(Index layers, Index heads, Index width, Index context, Index vocabulary) {
-  GptConfig config;
-  config.n_layer = layers;
-  config.n_head = heads;
-  config.n_embd = width;
-  config.block_size = context;
-  config.vocab_size = vocabulary;
-  return config;
-}
 
 // 3 (2 (12 L C² + V C) N + 2 L B T² C), worked out by hand.
 TEST(Plan, flops_are_those_of_matrices_vocabulary_and_causal_attention) {

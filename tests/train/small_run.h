@@ -7,19 +7,12 @@
 
 #include "prenorm/model/gpt.h"
 #include "prenorm/train/trainer.h"
+#include "tests/config_of.h"
 #include "tests/temporary_folder.h"
 
 namespace prenorm::testing_support {
 
-inline GptConfig small_config() {
-  GptConfig config;
-  config.vocab_size = 11;
-  config.block_size = 16;
-  config.n_layer = 2;
-  config.n_head = 2;
-  config.n_embd = 16;
-  return config;
-}
+inline GptConfig small_config() { return config_of(2, 2, 16, 16, 11); }
 
 inline TrainOptions small_options() {
   TrainOptions options;
