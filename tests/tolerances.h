@@ -29,6 +29,8 @@ constexpr double kMaskedScoreGradientNorm = 2e-6;
 constexpr double kFloatGradientNorm = 1e-5;
 // The loss, summed in double over float logits: their error, averaged over tokens.
 constexpr double kLossRtol = 1e-6;
+// Losses and gradient norms of a tiny model after a few steps, gradients summed in another order.
+constexpr double kOtherSumOrder = 1e-5;
 // Means and sums in double of the same numbers in another order.
 constexpr double kDoubleSum = 1e-12;
 // The same formula in double written in two ways, on numbers of order one.

@@ -111,7 +111,6 @@ namespace {
 PRENORM_TARGET_TABLE(AdamWTable, adamw_table, kAdamW)
 
 constexpr Index kUpdateChunk = 16384;
-constexpr Index kSquaresChunk = 65536;  // part of the arithmetic, not a tuning knob
 
 AdamWFactors factors(const AdamWStep& s) {
   const auto t = static_cast<std::uint64_t>(s.step);
@@ -144,18 +143,26 @@ void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value, st
   });
 }
 
-double sum_of_squares(const Runtime& run, std::span<const float> x) {
+void squares_of_chunks(const Runtime& run, std::span<const float> x, std::span<double> sums) {
   const auto count = static_cast<Index>(x.size());
-  const Index chunks = ceil_div(count, kSquaresChunk);
-  auto* sums = reinterpret_cast<double*>(
-      run.shared_scratch(static_cast<std::size_t>(chunks) * sizeof(double) / sizeof(float)));
+  assert(static_cast<Index>(sums.size()) == ceil_div(count, kSquaresChunk));
   const AdamWTable& table = adamw_table(run.isa());
-  run.pool().run(chunks, [&](Index chunk, int) {
+  run.pool().run(static_cast<Index>(sums.size()), [&](Index chunk, int) {
     const Index begin = chunk * kSquaresChunk;
-    sums[chunk] = table.sum_of_squares(x.data() + begin, std::min(kSquaresChunk, count - begin));
+    sums[static_cast<std::size_t>(chunk)] =
+        table.sum_of_squares(x.data() + begin, std::min(kSquaresChunk, count - begin));
   });
+}
+
+double sum_of_squares(const Runtime& run, std::span<const float> x) {
+  const auto chunks =
+      static_cast<std::size_t>(ceil_div(static_cast<Index>(x.size()), kSquaresChunk));
+  const std::span<double> sums(
+      reinterpret_cast<double*>(run.shared_scratch(chunks * sizeof(double) / sizeof(float))),
+      chunks);
+  squares_of_chunks(run, x, sums);
   double total = 0.0;
-  for (Index chunk = 0; chunk < chunks; ++chunk) total += sums[chunk];
+  for (const double sum : sums) total += sum;
   return total;
 }
 

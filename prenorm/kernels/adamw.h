@@ -19,7 +19,11 @@ struct AdamWStep {
 void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value, std::span<float> grad,
            std::span<float> first_moment, std::span<float> second_moment);
 
-// Σ x² in double, by one fixed tree: for the gradient norm.
+// Σ x² in double, by one fixed tree: chunks of kSquaresChunk elements, each by itself, added in
+// ascending order. For the gradient norm.
+constexpr Index kSquaresChunk = 65536;  // part of the arithmetic, not a tuning knob
 double sum_of_squares(const Runtime& run, std::span<const float> x);
+// The chunks' sums alone. Overwrites sums: ceil(x.size() / kSquaresChunk) of them.
+void squares_of_chunks(const Runtime& run, std::span<const float> x, std::span<double> sums);
 
 }  // namespace prenorm::kernels

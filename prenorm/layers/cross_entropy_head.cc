@@ -72,11 +72,11 @@ LossSum CrossEntropyHead::forward(const Runtime& run, ConstMatrix x, View<const 
 // dz = scale (softmax(z) − one-hot),  dx = dz W,  dW = dzᵀ x.
 LossSum CrossEntropyHead::forward_backward(const Runtime& run, ConstMatrix x,
                                            View<const TokenId, 1> targets, double scale, Matrix dx,
-                                           const Scratch& scratch) {
+                                           const Scratch& scratch, LossSum before) {
   check(x, targets);
   check_shape("CrossEntropyHead", weight_.name, "dx", dx, x.dim(0), weight_.shape[1]);
   const ProfileScope scope(run, Part::kHead, 3.0 * product_flops(x, weight_), 0.0);
-  LossSum total;
+  LossSum total = before;
   for (Index n = 0; n < x.dim(0); n += kChunk) {
     const Index rows = std::min(kChunk, x.dim(0) - n);
     const Matrix z = scratch.logits.rows(0, rows);

@@ -39,9 +39,10 @@ class CrossEntropyHead {
                   const Scratch& scratch) const;
 
   // The same, with dx = scale · d(Σ loss)/dx and scale · d(Σ loss)/dW added to the weight's
-  // gradient. dx may not alias x.
+  // gradient. dx may not alias x. The loss is added to `before`, that of the rows before these:
+  // rows that are cut after whole chunks have the bits of all in one call.
   LossSum forward_backward(const Runtime& run, ConstMatrix x, View<const TokenId, 1> targets,
-                           double scale, Matrix dx, const Scratch& scratch);
+                           double scale, Matrix dx, const Scratch& scratch, LossSum before = {});
 
   // logits: [N, V]. Overwrites logits.
   void logits(const Runtime& run, ConstMatrix x, Matrix logits) const;

@@ -108,12 +108,11 @@ Gpt::Workspace Gpt::make_workspace(Index batch, Index time) const {
   work.batch_ = batch;
   work.time_ = time;
   work.memory_ = Buffer(workspace_bytes(batch, time));
+  place(work, batch, time);
   return work;
 }
 
-void Gpt::place(Workspace& work, TokenMatrix tokens) const {
-  const Index batch = tokens.dim(0), time = tokens.dim(1);
-  if (!tokens.contiguous()) throw ShapeError("Gpt: tokens: expected contiguous rows, found gaps");
+void Gpt::place(Workspace& work, Index batch, Index time) const {
   if (batch < 1 || time < 1 || batch > work.batch_ || time > work.time_) {
     throw ShapeError(fmt::format("Gpt: tokens: expected at most [{}, {}], found [{}, {}]",
                                  work.batch_, work.time_, batch, time));
@@ -127,8 +126,9 @@ void Gpt::place(Workspace& work, TokenMatrix tokens) const {
 
 Matrix Gpt::hidden(const Runtime& run, Workspace& work, TokenMatrix tokens,
                    const DropoutPosition* dropout, const GptObserver* observer) const {
-  place(work, tokens);
+  if (!tokens.contiguous()) throw ShapeError("Gpt: tokens: expected contiguous rows, found gaps");
   const Index batch = tokens.dim(0), time = tokens.dim(1);
+  place(work, batch, time);
   const Matrix first = work.stream_[0];
   embedding_->forward(run, tokens, 0, first);
   if (dropout != nullptr && config_.embd_pdrop > 0.0) {
@@ -159,21 +159,30 @@ kernels::Dropout Gpt::embedding_dropout(const DropoutPosition& at, Index time) c
 
 LossSum Gpt::forward_backward(const Runtime& run, Workspace& work, const TokenBatch& batch,
                               double scale, const DropoutPosition& dropout,
-                              const GptObserver* observer) {
+                              const GptObserver* observer, GptStages* stages) {
   if (!trains()) throw Error("Gpt: expected a model made for training, found one for inference");
   check_targets(batch);
   const Matrix x = hidden(run, work, batch.inputs, &dropout, observer);
+  if (stages != nullptr) stages->before(0);
   const LossSum loss =
-      head_->forward_backward(run, x, flat(batch.targets), scale, work.grad_, work.head_);
-  backward(run, work, batch.inputs, dropout, observer);
+      head_->forward_backward(run, x, flat(batch.targets), scale, work.grad_, work.head_,
+                              stages == nullptr ? LossSum() : stages->loss_before);
+  if (stages != nullptr) stages->loss = loss;
+  backward(run, work, batch.inputs, dropout, observer, stages);
   return loss;
 }
 
 // The order of hidden(), reversed; the stream's gradient is carried in one buffer.
 void Gpt::backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                   const DropoutPosition& dropout, const GptObserver* observer) {
+                   const DropoutPosition& dropout, const GptObserver* observer, GptStages* stages) {
   const Index batch = tokens.dim(0), time = tokens.dim(1);
   const Matrix grad = work.grad_;
+  Index stage = 0;
+  const auto next_stage = [&] {
+    if (stages == nullptr) return;
+    stages->after(stage);
+    stages->before(++stage);
+  };
   const auto show = [&](std::size_t layer) {
     if (observer == nullptr || !observer->on_gradient) return;
     observer->on_gradient(static_cast<Index>(layer), grad);
@@ -181,13 +190,16 @@ void Gpt::backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
   final_norm_->backward(run, grad, work.stream_.back(), work.final_norm_, grad);
   show(blocks_.size());
   for (std::size_t l = blocks_.size(); l-- > 0;) {
+    next_stage();
     blocks_[l]->backward(run, batch, time, work.stream_[l], work.blocks_[l], grad, &dropout);
     show(l);
   }
+  next_stage();
   if (config_.embd_pdrop > 0.0) {
     kernels::dropout(run, embedding_dropout(dropout, time), grad, ConstMatrix(), grad);
   }
   embedding_->backward(run, tokens, grad, work.token_sums_);
+  if (stages != nullptr) stages->after(stage);
 }
 
 void Gpt::finish_gradients(const Runtime& run, Workspace& work) {

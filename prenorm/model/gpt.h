@@ -19,6 +19,7 @@
 #include "prenorm/layers/transformer_block.h"
 #include "prenorm/model/gpt_config.h"
 #include "prenorm/model/gpt_observer.h"
+#include "prenorm/model/gpt_stages.h"
 #include "prenorm/model/initialize.h"
 #include "prenorm/tensor/arena.h"
 #include "prenorm/tensor/parameter.h"
@@ -56,15 +57,27 @@ class Gpt {
 
   // Adds to every gradient the gradient of scale · Σ loss; dropout is on if the config has any.
   // Returns Σ loss and the number of targets. Throws ShapeError. An observer sees the pass from
-  // inside and changes none of its bits.
+  // inside and changes none of its bits; stages (gpt_stages.h) stop it before and after each part
+  // of the backward pass.
   LossSum forward_backward(const Runtime& run, Workspace& work, const TokenBatch& batch,
                            double scale, const DropoutPosition& dropout,
-                           const GptObserver* observer = nullptr);
+                           const GptObserver* observer = nullptr, GptStages* stages = nullptr);
+
+  // Stages of the backward pass in its order: the head with the final norm, the blocks from the
+  // last to the first, the embeddings.
+  Index stages() const { return config_.n_layer + 2; }
+  // All that a stage adds to: parts of the registry's gradients and, last, what the workspace holds
+  // for finish_gradients().
+  std::vector<std::span<float>> stage_gradients(const Workspace& work, Index stage) const;
+  // The stage after which a parameter's gradient is complete, where it is not finish_gradients().
+  Index stage_of(const Parameter& parameter) const;
 
   // Call once after the last forward_backward() of a step, before the optimizer: where the head is
   // tied, the embedding's share of wte's gradient is summed apart from the head's, so that a step's
   // bits do not depend on how its tokens were split into micro-batches; this adds the two.
   void finish_gradients(const Runtime& run, Workspace& work);
+  // Clears the gradients and what the workspace holds of them: of a step that is not finished.
+  void clear_gradients(const Runtime& run, Workspace& work);
   // The sum of squares of the gradients of block `layer`, in double.
   double squared_gradient(Index layer) const;
 
@@ -91,12 +104,12 @@ class Gpt {
  private:
   bool trains() const { return mode_ == Mode::kTraining; }
   void plan(Workspace& work, Arena& arena, Index batch, Index time) const;
-  void place(Workspace& work, TokenMatrix tokens) const;
+  void place(Workspace& work, Index batch, Index time) const;
   // The final norm's output [B·T, C], in the workspace.
   Matrix hidden(const Runtime& run, Workspace& work, TokenMatrix tokens,
                 const DropoutPosition* dropout, const GptObserver* observer = nullptr) const;
   void backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
-                const DropoutPosition& dropout, const GptObserver* observer);
+                const DropoutPosition& dropout, const GptObserver* observer, GptStages* stages);
   kernels::Dropout embedding_dropout(const DropoutPosition& at, Index time) const;
   void plan(Cache& cache, Arena& arena, Index time) const;
 

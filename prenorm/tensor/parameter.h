@@ -47,6 +47,7 @@ class ParameterRegistry {
   std::span<float> grads() const;  // empty without gradients
   void zero_grad();
 
+  const Parameter& operator[](std::size_t index) const { return parameters_[index]; }
   auto begin() { return parameters_.begin(); }
   auto end() { return parameters_.end(); }
   auto begin() const { return parameters_.begin(); }

@@ -8,23 +8,70 @@
 #include "prenorm/kernels/cross_entropy.h"
 
 namespace prenorm {
+namespace {
+
+// Passes dealt to the ranks in turn, their sums added in the order of the passes.
+class DealtSums {
+ public:
+  explicit DealtSums(Ranks* ranks) : ranks_(ranks) {}
+
+  // Whether the next pass is this rank's.
+  bool mine() const { return passes_ % size() == (ranks_ == nullptr ? 0 : ranks_->rank()); }
+  // A round ends where each rank has had a pass: all of them come by together.
+  bool ends_round() const { return passes_ % size() == 0; }
+  void add(const LossSum& sum) {
+    own_.push_back(sum.loss);
+    own_.push_back(static_cast<double>(sum.count));
+  }
+  void next() { ++passes_; }
+
+  LossSum total() const {
+    std::vector<std::size_t> counts, at;
+    std::size_t before = 0;
+    for (Index r = 0; r < size(); ++r) {
+      counts.push_back(2 * static_cast<std::size_t>((passes_ + size() - 1 - r) / size()));
+      at.push_back(before);
+      before += counts.back();
+    }
+    const std::vector<double> all = ranks_ == nullptr ? own_ : exchange(*ranks_, own_, counts);
+    LossSum sum;
+    for (Index pass = 0; pass < passes_; ++pass) {
+      std::size_t& i = at[static_cast<std::size_t>(pass % size())];
+      sum += {all[i], static_cast<Index>(all[i + 1])};
+      i += 2;
+    }
+    return sum;
+  }
+
+ private:
+  Index size() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
+
+  Ranks* ranks_;
+  Index passes_ = 0;
+  std::vector<double> own_;
+};
+
+}  // namespace
 
 std::optional<double> evaluate_windows(const Runtime& run, const Gpt& model, Gpt::Workspace& work,
                                        std::span<const TokenId> tokens,
                                        const EvaluationOptions& options,
-                                       const std::function<bool()>& should_stop) {
+                                       const std::function<bool()>& should_stop, Ranks* ranks) {
   const Index targets = static_cast<Index>(tokens.size()) - 1, time = options.time;
   if (targets < 1) return std::nullopt;
   const Index windows = ceil_div(targets, time);
   const bool all = options.max_windows == 0 || options.max_windows >= windows;
   const Index chosen = all ? windows : options.max_windows;
   std::vector<TokenId> inputs, nexts;
-  LossSum sum;
+  DealtSums sums(ranks);
   Index rows = 0;
   const auto pass = [&](Index length) {
-    sum += model.evaluate(
-        run, work,
-        {TokenMatrix(inputs.data(), {rows, length}), TokenMatrix(nexts.data(), {rows, length})});
+    if (sums.mine()) {
+      sums.add(model.evaluate(
+          run, work,
+          {TokenMatrix(inputs.data(), {rows, length}), TokenMatrix(nexts.data(), {rows, length})}));
+    }
+    sums.next();
     inputs.clear();
     nexts.clear();
     rows = 0;
@@ -37,9 +84,10 @@ std::optional<double> evaluate_windows(const Runtime& run, const Gpt& model, Gpt
     inputs.insert(inputs.end(), text.begin(), text.begin() + length);
     nexts.insert(nexts.end(), text.begin() + 1, text.begin() + 1 + length);
     if (++rows == options.batch || i + 1 == chosen || length < time) pass(length);
-    if (should_stop && rows == 0 && i + 1 < chosen && should_stop()) return std::nullopt;
+    const bool asks = should_stop && rows == 0 && i + 1 < chosen && sums.ends_round();
+    if (asks && should_stop()) return std::nullopt;
   }
-  return sum.mean();
+  return sums.total().mean();
 }
 
 std::optional<LossSum> evaluate_strided(const Runtime& run, const Gpt& model,

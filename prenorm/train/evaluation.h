@@ -5,6 +5,7 @@
 #include <span>
 
 #include "prenorm/model/gpt.h"
+#include "prenorm/train/ranks.h"
 
 namespace prenorm {
 
@@ -16,11 +17,13 @@ struct EvaluationOptions {
 
 // Windows of `time` tokens side by side, each with the next token as its target; the last one
 // short. Σ loss / Σ tokens over all of them. Nothing where should_stop() returned true between two
-// passes, or where there is no token to predict.
+// passes, or where there is no token to predict. Several ranks deal the passes among them: each
+// gets the same loss, that of one alone to the bit, and asks should_stop() as often as the others.
 std::optional<double> evaluate_windows(const Runtime& run, const Gpt& model, Gpt::Workspace& work,
                                        std::span<const TokenId> tokens,
                                        const EvaluationOptions& options,
-                                       const std::function<bool()>& should_stop = {});
+                                       const std::function<bool()>& should_stop = {},
+                                       Ranks* ranks = nullptr);
 
 struct StrideOptions {
   Index window = 0;  // tokens that a window spans; 2 to the model's context

@@ -39,17 +39,26 @@ AdamW::Options adamw_options(const TrainOptions& options) {
 }  // namespace
 
 Trainer::Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
-                 TrainCallbacks callbacks)
+                 TrainCallbacks callbacks, TrainRanks ranks)
     : run_(run),
       model_(model),
       data_(long_enough(data, model.config().block_size)),
       options_(validated(std::move(options))),
       callbacks_(std::move(callbacks)),
-      optimizer_(model.parameters(), adamw_options(options_)),
+      ranks_(ranks),
+      optimizer_(model.parameters(), adamw_options(options_),
+                 ranks.ranks == nullptr ? 0 : ranks.ranks->rank(),
+                 ranks.ranks == nullptr ? 1 : ranks.ranks->size()),
       work_(model.make_workspace(options_.batch_size, model.config().block_size)),
       inputs_(static_cast<std::size_t>(options_.batch_size * model.config().block_size)),
       targets_(inputs_.size()),
-      watch_(callbacks_.watch_interval > 0 ? std::make_unique<Watch>(model) : nullptr) {}
+      watch_(callbacks_.watch_interval > 0 ? std::make_unique<Watch>(model) : nullptr) {
+  if (ranks_.ranks == nullptr) return;
+  const StepPieces pieces(options_.batch_size, options_.gradient_accumulation_steps,
+                          model_.config().block_size, ranks_.ranks->size());
+  ranked_ = std::make_unique<RankedStep>(run_, model_, work_, *ranks_.ranks, ranks_.reduce,
+                                         pieces.list());
+}
 
 TrainResult Trainer::train() {
   const Index first = position_.iter, evaluated = position_.last_eval_iter;
@@ -83,28 +92,50 @@ TrainResult Trainer::train() {
   return result;
 }
 
-// Forward and backward over one micro-batch of a step.
-LossSum Trainer::pass(Index step, Index micro, const GptObserver* observer) {
-  const Index time = model_.config().block_size, batch = options_.batch_size;
+// Forward and backward over one micro-batch of a step, or a piece of one.
+LossSum Trainer::pass(Index step, Index first_sequence, Index batch, const GptObserver* observer,
+                      GptStages* stages) {
+  const Index time = model_.config().block_size;
   const double total = static_cast<double>(options_.sequences_per_step() * time);
-  const Index first_sequence = micro * batch;
-  fill_batch(data_.train, options_.seed, step, first_sequence, time, inputs_, targets_);
+  const auto tokens_here = static_cast<std::size_t>(batch * time);
+  fill_batch(data_.train, options_.seed, step, first_sequence, time,
+             std::span(inputs_).first(tokens_here), std::span(targets_).first(tokens_here));
   const TokenBatch tokens{TokenMatrix(inputs_.data(), {batch, time}),
                           TokenMatrix(targets_.data(), {batch, time})};
   return model_.forward_backward(run_, work_, tokens, 1.0 / total,
                                  {.seed = options_.seed,
                                   .step = static_cast<std::uint32_t>(step),
                                   .first_sequence = first_sequence},
-                                 observer);
+                                 observer, stages);
 }
 
 StepResult Trainer::step() {
+  const double learning_rate = learning_rate_at(options_, position_.iter);
+  const StepResult result = ranked_ ? ranked_step(learning_rate) : lone_step(learning_rate);
+  count_step(result);
+  return result;
+}
+
+StepResult Trainer::ranked_step(double learning_rate) {
+  ranks_.ranks->at_step(position_.iter);
+  const RankedStep::Result done =
+      ranked_->take(optimizer_, learning_rate, [this](const StepPiece& piece, GptStages& stages) {
+        return pass(position_.iter, piece.first_sequence, piece.sequences, nullptr, &stages);
+      });
+  return {.loss = done.loss,
+          .grad_norm = done.update.grad_norm,
+          .learning_rate = learning_rate,
+          .skipped = !done.update.applied};
+}
+
+StepResult Trainer::lone_step(double learning_rate) {
   const Index iter = position_.iter;
-  StepResult result{.learning_rate = learning_rate_at(options_, iter)};
+  StepResult result{.learning_rate = learning_rate};
   const bool watched = watch_due();
   LossSum sum;
   for (Index micro = 0; micro < options_.gradient_accumulation_steps; ++micro) {
-    sum += pass(iter, micro, watched && micro == 0 ? watch_->observer() : nullptr);
+    sum += pass(iter, micro * options_.batch_size, options_.batch_size,
+                watched && micro == 0 ? watch_->observer() : nullptr);
   }
   model_.finish_gradients(run_, work_);
   result.loss = sum.mean();
@@ -122,7 +153,6 @@ StepResult Trainer::step() {
     // Of a step without a finite loss it was not computed.
     frame_->grad_norm = std::isfinite(result.loss) ? result.grad_norm : result.loss;
   }
-  count_step(result);
   return result;
 }
 
@@ -163,7 +193,8 @@ void Trainer::tell_non_finite(const StepResult& result) {
   model_.parameters().zero_grad();
   for (Index micro = 0; micro < options_.gradient_accumulation_steps; ++micro) {
     NonFiniteTrace trace(model_);
-    const LossSum loss = pass(iter, micro, trace.observer());
+    const LossSum loss =
+        pass(iter, micro * options_.batch_size, options_.batch_size, trace.observer());
     model_.finish_gradients(run_, work_);
     trace.look_at_loss(loss.mean());
     model_.parameters().zero_grad();
@@ -193,11 +224,12 @@ void Trainer::note_skip(const StepResult& result) {
 }
 
 std::optional<double> Trainer::evaluate() {
-  return evaluate_windows(run_, model_, work_, data_.validation,
-                          {.time = model_.config().block_size,
-                           .batch = options_.batch_size,
-                           .max_windows = options_.eval_iters * options_.batch_size},
-                          [this] { return stop_requested(); });
+  return evaluate_windows(
+      run_, model_, work_, data_.validation,
+      {.time = model_.config().block_size,
+       .batch = options_.batch_size,
+       .max_windows = options_.eval_iters * options_.batch_size},
+      [this] { return stop_requested(); }, ranks_.ranks);
 }
 
 bool Trainer::evaluate_and_remember() {
@@ -214,7 +246,13 @@ bool Trainer::evaluate_and_remember() {
   return true;
 }
 
-bool Trainer::stop_requested() const { return callbacks_.should_stop && callbacks_.should_stop(); }
+bool Trainer::agreed(bool here) const {
+  return ranks_.ranks == nullptr ? here : any(*ranks_.ranks, here);
+}
+
+bool Trainer::stop_requested() const {
+  return agreed(callbacks_.should_stop && callbacks_.should_stop());
+}
 
 bool Trainer::evaluation_due() const {
   const Index iter = position_.iter, interval = options_.eval_interval;
@@ -282,7 +320,14 @@ void Trainer::save(SaveReason reason) {
   }
   position_.elapsed_seconds = clock_.elapsed();
   saved_iter_ = position_.iter;
-  if (callbacks_.on_save) callbacks_.on_save(reason);
+  if (!ranked_) {
+    if (callbacks_.on_save) callbacks_.on_save(reason);
+    return;
+  }
+  const bool writes = ranks_.ranks->rank() == 0;
+  gather_moments(*ranks_.ranks, optimizer_);
+  if (writes && callbacks_.on_save) callbacks_.on_save(reason);
+  optimizer_.keep_own();
 }
 
 }  // namespace prenorm

@@ -5,7 +5,7 @@
 //   TrainResult result = trainer.train();
 //
 // A step is a function of the weights, the moments and (seed, step): how a run is cut into
-// sessions, micro-batches or threads changes no bit of it.
+// sessions, micro-batches, threads or ranks changes no bit of it.
 #pragma once
 #include <deque>
 #include <functional>
@@ -20,6 +20,8 @@
 #include "prenorm/train/non_finite.h"
 #include "prenorm/train/options.h"
 #include "prenorm/train/progress.h"
+#include "prenorm/train/ranked_step.h"
+#include "prenorm/train/ranks.h"
 #include "prenorm/train/watch.h"
 
 namespace prenorm {
@@ -78,12 +80,20 @@ struct TrainResult {
   Index tokens = 0;  // trained on in this session
 };
 
+// The processes that train together (ranks.h), each with a trainer of its own, the same weights,
+// data and options; null: this one alone. Rank 0's on_save is called with all moments in place, the
+// others' are not called. What should_stop() says on one rank all of them do.
+struct TrainRanks {
+  Ranks* ranks = nullptr;
+  Reduce reduce = Reduce::kExact;
+};
+
 class Trainer {
  public:
   // Throws ConfigError for wrong options, DataError where the training tokens are fewer than
   // block_size + 1. The arguments by reference must outlive the trainer.
   Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
-          TrainCallbacks callbacks = {});
+          TrainCallbacks callbacks = {}, TrainRanks ranks = {});
 
   // Goes on from position() to max_iters, or until should_stop(). Throws NumericalError after
   // max_bad_steps skipped steps in a row; the weights are then still the last good ones.
@@ -107,6 +117,7 @@ class Trainer {
   void set_position(const TrainingPosition& position) { position_ = position; }
 
  private:
+  bool agreed(bool here) const;  // on all ranks what is so on one
   bool stop_requested() const;
   bool evaluation_due() const;
   bool report_due() const;
@@ -116,7 +127,10 @@ class Trainer {
   void report();
   void count_step(const StepResult& result);
   void note_skip(const StepResult& result);
-  LossSum pass(Index step, Index micro, const GptObserver* observer);
+  LossSum pass(Index step, Index first_sequence, Index sequences, const GptObserver* observer,
+               GptStages* stages = nullptr);
+  StepResult lone_step(double learning_rate);
+  StepResult ranked_step(double learning_rate);
   bool watch_due() const;
   void tell_watch();
   void tell_non_finite(const StepResult& result);
@@ -127,8 +141,10 @@ class Trainer {
   TrainData data_;
   TrainOptions options_;
   TrainCallbacks callbacks_;
+  TrainRanks ranks_;
   AdamW optimizer_;
   Gpt::Workspace work_;
+  std::unique_ptr<RankedStep> ranked_;     // none: this process alone
   std::vector<TokenId> inputs_, targets_;  // [batch_size, block_size]
   TrainingPosition position_;
   TrainingClock clock_;

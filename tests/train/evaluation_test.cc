@@ -6,6 +6,7 @@
 
 #include "prenorm/base/error.h"
 #include "tests/tolerances.h"
+#include "tests/train/local_ranks.h"
 #include "tests/train/small_run.h"
 
 namespace prenorm {
@@ -76,6 +77,27 @@ TEST_F(Evaluation, a_stop_between_two_passes_gives_no_loss) {
   EXPECT_FALSE(evaluate_windows(run_, model_, work_, text, {.time = 8, .batch = 4},
                                 [&] { return ++polls == 2; }));
   EXPECT_EQ(polls, 2);
+}
+
+TEST_F(Evaluation, ranks_share_the_passes_and_get_the_bits_of_one_alone) {
+  const std::vector<TokenId> text = small_text(11 * 8 + 4);
+  for (const Index batch : {1, 2, 3, 4}) {
+    const double alone = *mean(text, 8, batch);
+    for (const int size : {1, 2, 3, 5}) {
+      testing_support::in_ranks(size, [&](Ranks& ranks) {
+        const Runtime run({.threads = 1});
+        Gpt::Workspace work = model_.make_workspace(4, 16);
+        const EvaluationOptions options{.time = 8, .batch = batch};
+        const auto loss = evaluate_windows(run, model_, work, text, options, {}, &ranks);
+        EXPECT_EQ(*loss, alone) << "ranks " << size << ", batch " << batch;
+        int polls = 0;  // the same on all ranks: each answer is agreed on
+        EXPECT_FALSE(evaluate_windows(
+            run, model_, work, text, {.time = 8, .batch = 1},
+            [&] { return any(ranks, ++polls == 2 && ranks.rank() + 1 == size); }, &ranks));
+        EXPECT_EQ(polls, 2);
+      });
+    }
+  }
 }
 
 TEST_F(Evaluation, overlapping_windows_predict_each_token_once_after_what_the_guide_gives_it) {
