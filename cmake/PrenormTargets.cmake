@@ -34,7 +34,8 @@ set_target_properties(prenorm PROPERTIES VERSION ${PROJECT_VERSION}
 
 if(PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS)
   file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prenorm/cli/*.cc")
-  list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc")
+  list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/prenorm/cli/main.cc"
+                               "${PROJECT_SOURCE_DIR}/prenorm/cli/mpi_module.cc")
   # The page that `prenorm lesson` writes, as bytes in a source.
   set(lesson_page "${PROJECT_SOURCE_DIR}/docs/lesson/index.html")
   set(lesson_source "${CMAKE_CURRENT_BINARY_DIR}/lesson_page.cc")
@@ -50,10 +51,15 @@ if(PRENORM_BUILD_PROGRAM OR PRENORM_BUILD_TESTS)
   target_link_libraries(prenorm_cli PRIVATE prenorm_options
                         PUBLIC prenorm CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json
                                tomlplusplus::tomlplusplus)
-  target_compile_definitions(prenorm_cli PRIVATE PRENORM_VERSION="${PROJECT_VERSION}")
+  # Where the program finds prenorm_mpi.so once installed, from its own folder.
+  file(RELATIVE_PATH module_folder "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}/prenorm")
+  target_compile_definitions(prenorm_cli PRIVATE PRENORM_VERSION="${PROJECT_VERSION}"
+                                                 PRENORM_MODULE_FOLDER="${module_folder}")
+  target_link_libraries(prenorm_cli PRIVATE ${CMAKE_DL_LIBS})
 endif()
 if(PRENORM_BUILD_PROGRAM)
   add_executable(prenorm_program prenorm/cli/main.cc)
   set_target_properties(prenorm_program PROPERTIES OUTPUT_NAME prenorm)
   target_link_libraries(prenorm_program PRIVATE prenorm_cli prenorm_options)
+  include(PrenormMpi)
 endif()

@@ -45,6 +45,7 @@ NO_TEST_OF_ITS_OWN = {
     "base/error.h",  # exception types without code
     "base/index.h",  # type names and two one-line functions, used by every test
     "train/progress.h",  # numbers without code
+    "cli/mpi_module.h",  # a table of functions: tests/python/test_ranks.py runs them
     "study/layer_pass.h",  # tensors without code
     "kernels/targets.h",  # the set-up of Highway: what compiles is what is tested
 }

@@ -1,12 +1,12 @@
 #include "prenorm/cli/program.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/suggest.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/cli/failure.h"
 #include "prenorm/cli/help.h"
 #include "prenorm/cli/message.h"
 
@@ -86,23 +86,9 @@ int run_program(std::vector<std::string> arguments, std::vector<Variable> enviro
     streams.out.flush();
     streams.log.flush();
     return code;
-  } catch (const OutputClosed&) {
-    return kDone;
-  } catch (const ConfigError& error) {
-    return report(streams, kUsage, error.what());
-  } catch (const UnsupportedCpu& error) {
-    return report(streams, kUsage, error.what());
-  } catch (const NumericalError& error) {
-    return report(streams, kNumerical, error.what());
-  } catch (const Error& error) {
-    return report(streams, kBadInput, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(streams, kBadInput,
-                  "memory: expected enough for this model and batch, found none left");
-  } catch (const std::exception& error) {
-    return report(streams, kBadInput, std::string("internal error: ") + error.what());
   } catch (...) {
-    return report(streams, kBadInput, "internal error");
+    const Failure failure = current_failure();
+    return failure.message.empty() ? failure.code : report(streams, failure.code, failure.message);
   }
 }
 
