@@ -65,67 +65,102 @@ constexpr std::uint64_t first_bits(Index count) {
 HWY_INLINE Index lowest_bit(std::uint64_t bits) { return std::countr_zero(bits); }
 HWY_INLINE Index end_bit(std::uint64_t bits) { return 64 - std::countl_zero(bits); }
 
-// As tile_product, but row i runs over the k that it sees: the others add nothing, not even the
-// sign of a zero.
+// As add_product from k = low to high, but row i runs over the k that it sees: the others add
+// nothing, not even the sign of a zero.
 template <int Rows, int Vectors>
-HWY_INLINE Tile<Rows, Vectors> ragged_product(const float* HWY_RESTRICT a, Index a_row,
-                                              Index a_step, const float* HWY_RESTRICT b,
-                                              Index b_row, const Seen& seen) {
+HWY_INLINE void add_ragged_product(Tile<Rows, Vectors>& t, const float* HWY_RESTRICT a, Index a_row,
+                                   Index a_step, const float* HWY_RESTRICT b, Index b_row,
+                                   const Seen& seen, Index low, Index high) {
   const DF d;
-  std::uint64_t any = seen.row[0], all = seen.row[0];
-  for (int i = 1; i < Rows; ++i) {
-    any |= seen.row[i];
-    all &= seen.row[i];
-  }
-  const Index low = any == 0 ? 0 : lowest_bit(any), high = any == 0 ? 0 : end_bit(any);
-  if (any == all && any == (first_bits(high) & ~first_bits(low))) {
-    return tile_product<Rows, Vectors>(a + low * a_step, a_row, a_step, b + low * b_row, b_row,
-                                       high - low);
-  }
-  Tile<Rows, Vectors> t;
-  for (int i = 0; i < Rows; ++i) {
-    for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::Zero(d);
-  }
   for (Index k = low; k < high; ++k) {
     VF row[Vectors];
+#pragma GCC unroll 2
     for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + k * b_row + j * kFloatLanes);
-    const bool by_all = (all >> k & 1) != 0;
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
-      if (!by_all && (seen.row[i] >> k & 1) == 0) continue;
+      const auto sees =
+          hn::FirstN(d, (seen.row[i] >> k & 1) == 0 ? 0 : static_cast<std::size_t>(kFloatLanes));
       const VF x = hn::Set(d, a[i * a_row + k * a_step]);
 #pragma GCC unroll 2
-      for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::MulAdd(x, row[j], t.sum[i][j]);
-    }
-  }
-  return t;
-}
-
-// c[i, :] = c[i, :] * factor[i] + Σ over the k that row i sees of a[i, k] b[k, :], for rows that
-// see any. b: [·, padded], c: rows of `padded`.
-template <int Rows>
-HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const float* b, Index padded,
-                           const Seen& seen, const float* factor, float* c) {
-  const DF d;
-  Index j = 0;
-  for (; j + kPairWidth <= padded; j += kPairWidth) {
-    const auto t = ragged_product<Rows, kPairs>(a, a_row, a_step, b + j, padded, seen);
-    for (int i = 0; i < Rows; ++i) {
-      if (seen.row[i] == 0) continue;
-      const VF f = hn::Set(d, factor[i]);
-      for (int v = 0; v < kPairs; ++v) {
-        float* to = c + i * padded + j + v * kFloatLanes;
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, to), f, t.sum[i][v]), d, to);
+      for (int j = 0; j < Vectors; ++j) {
+        t.sum[i][j] = hn::IfThenElse(sees, hn::MulAdd(x, row[j], t.sum[i][j]), t.sum[i][j]);
       }
     }
   }
-  for (; j < padded; j += kFloatLanes) {
-    const auto t = ragged_product<Rows, 1>(a, a_row, a_step, b + j, padded, seen);
-    for (int i = 0; i < Rows; ++i) {
-      if (seen.row[i] == 0) continue;
-      float* to = c + i * padded + j;
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, to), hn::Set(d, factor[i]), t.sum[i][0]), d, to);
+}
+
+// The stretches of k that some and that all rows of a tile see. [begin, end) is empty at `high`
+// where those of all are none, or not one stretch.
+struct Stretch {
+  Index low = 0, begin = 0, end = 0, high = 0;
+
+  bool whole() const { return low == begin && end == high; }
+
+  template <int Rows>
+  static HWY_INLINE Stretch of(const Seen& seen) {
+    std::uint64_t any = seen.row[0], all = seen.row[0];
+    for (int i = 1; i < Rows; ++i) {
+      any |= seen.row[i];
+      all &= seen.row[i];
     }
+    Stretch s;
+    if (any == 0) return s;
+    s.low = lowest_bit(any);
+    s.begin = s.end = s.high = end_bit(any);
+    if (all != 0 && all == (first_bits(end_bit(all)) & ~first_bits(lowest_bit(all)))) {
+      s.begin = lowest_bit(all);
+      s.end = end_bit(all);
+    }
+    return s;
+  }
+};
+
+// One strip of columns of add_ragged() below.
+template <int Rows, int Vectors>
+HWY_INLINE void add_ragged_strip(const float* a, Index a_row, Index a_step, const float* b,
+                                 Index padded, const Seen& seen, const Stretch& k,
+                                 const float* factor, float* c) {
+  const DF d;
+  const float *from_a = a + k.begin * a_step, *from_b = b + k.begin * padded;
+  const auto add = [&](const Tile<Rows, Vectors>& t, int i) {
+    const VF f = hn::Set(d, factor[i]);
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) {
+      float* to = c + i * padded + v * kFloatLanes;
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, to), f, t.sum[i][v]), d, to);
+    }
+  };
+  if (k.whole()) {
+    const auto t =
+        tile_product<Rows, Vectors>(from_a, a_row, a_step, from_b, padded, k.end - k.begin);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) add(t, i);
+    return;
+  }
+  auto t = zero_tile<Rows, Vectors>();
+  add_ragged_product(t, a, a_row, a_step, b, padded, seen, k.low, k.begin);
+  add_product<Rows, Vectors>(t, from_a, a_row, a_step, from_b, padded, k.end - k.begin);
+  add_ragged_product(t, a, a_row, a_step, b, padded, seen, k.end, k.high);
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+    if (seen.row[i] != 0) add(t, i);
+  }
+}
+
+// c[i, :] = c[i, :] * factor[i] + Σ over the k that row i sees of a[i, k] b[k, :], for rows that
+// see any: most often all see one stretch, and some of them a few k more before or after it.
+// b: [·, padded], c: rows of `padded`.
+template <int Rows>
+HWY_INLINE void add_ragged(const float* a, Index a_row, Index a_step, const float* b, Index padded,
+                           const Seen& seen, const float* factor, float* c) {
+  const Stretch k = Stretch::of<Rows>(seen);
+  if (k.high == 0) return;
+  Index j = 0;
+  for (; j + kPairWidth <= padded; j += kPairWidth) {
+    add_ragged_strip<Rows, kPairs>(a, a_row, a_step, b + j, padded, seen, k, factor, c + j);
+  }
+  for (; j < padded; j += kFloatLanes) {
+    add_ragged_strip<Rows, 1>(a, a_row, a_step, b + j, padded, seen, k, factor, c + j);
   }
 }
 

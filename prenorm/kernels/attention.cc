@@ -57,19 +57,28 @@ struct PackedHead {
   Index count;
 };
 
-// Attends from rows [0, shape.time) of every sequence.
-template <typename HeadOf>
-void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
-            const AttentionMask& mask, Matrix out, Vector row_max, DoubleVector row_sum,
-            const AttentionDropout& dropout, const HeadOf& head_of) {
+// What a pass forward reads and writes.
+struct Forward {
+  const Runtime& run;
+  const AttentionShape& shape;
+  ConstMatrix q;
+  AttentionMask mask;
+  Matrix out;
+  Vector row_max;
+  DoubleVector row_sum;
+  AttentionDropout dropout;
   const AttentionTarget& target = attention_target(run.isa());
-  run.reserve_worker_scratch(static_cast<std::size_t>(target.forward_scratch(shape.head_width)));
-  const Index blocks = ceil_div(shape.time, kKeyBlock);
-  run.pool().run(shape.batch * shape.heads * blocks, [&](Index item, int worker) {
-    const Index block = item % blocks, h = item / blocks % shape.heads;
-    const Index b = item / blocks / shape.heads;
+
+  Index heads() const { return shape.batch * shape.heads; }
+  Index blocks() const { return ceil_div(shape.time, kKeyBlock); }
+  std::size_t scratch() const {
+    return static_cast<std::size_t>(target.forward_scratch(shape.head_width));
+  }
+
+  // Attends from one block of queries of one head; `item` counts heads over all sequences.
+  void attend(Index item, Index block, const PackedHead& packed, float* scratch) const {
+    const Index h = item % shape.heads, b = item / shape.heads;
     const Index first = block * kKeyBlock, row = b * shape.time + first;
-    const PackedHead packed = head_of(b, h);
     AttentionRows rows;
     rows.q = q[row].data() + h * shape.head_width;
     rows.q_row = q.stride(0);
@@ -87,14 +96,24 @@ void attend(const Runtime& run, const AttentionShape& shape, ConstMatrix q,
     rows.out = out[row].data() + h * shape.head_width;
     rows.out_row = out.stride(0);
     if (row_max) {
-      const Index at = (b * shape.heads + h) * shape.time + first;
+      const Index at = item * shape.time + first;
       rows.row_max = row_max.data() + at;
       rows.row_sum = row_sum.data() + at;
     }
-    rows.scratch = run.worker_scratch(worker);
+    rows.scratch = scratch;
     target.forward(rows);
-  });
-}
+  }
+
+  // From all blocks of all heads, in any order.
+  template <typename HeadOf>
+  void attend_all(const HeadOf& head_of) const {
+    run.reserve_worker_scratch(scratch());
+    run.pool().run(heads() * blocks(), [&](Index piece, int worker) {
+      const Index item = piece / blocks();
+      attend(item, piece % blocks(), head_of(item), run.worker_scratch(worker));
+    });
+  }
+};
 
 }  // namespace
 
@@ -103,20 +122,34 @@ void attention_forward(const Runtime& run, const AttentionShape& shape,
                        Vector row_max, DoubleVector row_sum, const AttentionDropout& dropout) {
   assert(fits(shape, inputs, mask));
   const ProfileScope scope(run, Part::kAttention, forward_flops(shape), 0.0);
-  const AttentionTarget& target = attention_target(run.isa());
-  const Index keys = shape.key_count(), width = shape.head_width;
+  const Forward pass{run, shape, inputs.q, mask, out, row_max, row_sum, dropout};
+  const Index keys = shape.key_count(), width = shape.head_width, heads = pass.heads();
   const Index panels = round_up(keys, kKeyBlock) * width;
-  const Index one_head = panels + keys * padded_head(width);
-  const Index heads = shape.batch * shape.heads;
-  float* packed = run.shared_scratch(static_cast<std::size_t>(heads * one_head));
-  run.pool().run(heads, [&](Index item, int) {
+  const Index one_head = panels + round_up(keys * padded_head(width), kKeyBlock);
+  const auto pack = [&](Index item, float* to) {
     const Index row = item / shape.heads * keys, column = item % shape.heads * width;
-    float* to = packed + item * one_head;
-    target.pack_keys(inputs.k[row].data() + column, inputs.k.stride(0), keys, width, to);
-    target.pack_rows(inputs.v[row].data() + column, inputs.v.stride(0), keys, width, to + panels);
-  });
-  attend(run, shape, inputs.q, mask, out, row_max, row_sum, dropout, [&](Index b, Index h) {
-    const float* head = packed + (b * shape.heads + h) * one_head;
+    pass.target.pack_keys(inputs.k[row].data() + column, inputs.k.stride(0), keys, width, to);
+    pass.target.pack_rows(inputs.v[row].data() + column, inputs.v.stride(0), keys, width,
+                          to + panels);
+    return PackedHead{to, to + panels, keys};
+  };
+  // With heads enough for all threads each is packed and used by one, from its own cache.
+  constexpr Index kHeadsPerThread = 4;
+  if (heads >= kHeadsPerThread * run.threads()) {
+    run.reserve_worker_scratch(static_cast<std::size_t>(one_head) + pass.scratch());
+    run.pool().run(heads, [&](Index item, int worker) {
+      float* memory = run.worker_scratch(worker);
+      const PackedHead packed = pack(item, memory);
+      for (Index block = 0; block < pass.blocks(); ++block) {
+        pass.attend(item, block, packed, memory + one_head);
+      }
+    });
+    return;
+  }
+  float* memory = run.shared_scratch(static_cast<std::size_t>(heads * one_head));
+  run.pool().run(heads, [&](Index item, int) { pack(item, memory + item * one_head); });
+  pass.attend_all([&](Index item) {
+    const float* head = memory + item * one_head;
     return PackedHead{head, head + panels, keys};
   });
 }
@@ -199,7 +232,9 @@ void attention_cached(const Runtime& run, const AttentionShape& shape, ConstMatr
     const float* v = qkv[b * shape.time].data() + 2 * shape.width() + h * width;
     target.pack_rows(v, qkv.stride(0), shape.time, width, cache.values(b, h) + past * padded);
   });
-  attend(run, shape, split_qkv(qkv).q, {}, out, {}, {}, {}, [&](Index b, Index h) {
+  const Forward pass{run, shape, split_qkv(qkv).q, {}, out, {}, {}, {}};
+  pass.attend_all([&](Index item) {
+    const Index b = item / shape.heads, h = item % shape.heads;
     return PackedHead{cache.keys(b, h), cache.values(b, h), past + shape.time};
   });
 }

@@ -25,7 +25,7 @@ void pack_head_rows(const float* x, Index row, Index count, Index head_width, fl
 Index backward_scratch(Index time, Index keys, Index head_width) {
   const Index queries = round_up(time, kKeyBlock), panels = round_up(keys, kKeyBlock);
   return 2 * panels * head_width + 3 * (queries + panels) * padded_head(head_width) +
-         2 * round_up(time, kLanes) + 2 * kKeyBlock * kKeyBlock;
+         4 * round_up(time, kLanes) + 2 * kKeyBlock * kKeyBlock;
 }
 
 // Where the backward pass of one head keeps its packed operands and sums.
@@ -34,6 +34,7 @@ struct HeadMemory {
   float *q, *dout, *dq;              // [T, padded]
   float *k, *dk, *dv;                // [S, padded]
   float *delta, *delta_rest;         // [T]: a sum in two parts
+  float *inverse, *inverse_rest;     // [T]: 1 / row_sum in two parts
   float *p, *ds;                     // [64, 64]
 
   explicit HeadMemory(const AttentionHead& h) {
@@ -44,15 +45,24 @@ struct HeadMemory {
     for (float** part : {&key_panels, &value_panels}) place(*part, keys * h.head_width);
     for (float** part : {&q, &dout, &dq}) place(*part, queries * padded);
     for (float** part : {&k, &dk, &dv}) place(*part, keys * padded);
-    for (float** part : {&delta, &delta_rest}) place(*part, round_up(h.time, kLanes));
+    for (float** part : {&delta, &delta_rest, &inverse, &inverse_rest}) {
+      place(*part, round_up(h.time, kLanes));
+    }
     place(p, kKeyBlock * kKeyBlock);
     place(ds, kKeyBlock * kKeyBlock);
   }
 };
 
-// delta[t] = Σ_d dout[t, d] out[t, d] = Σ_s p[t, s] dp[t, s], dp = dout Vᵀ
-void row_deltas(const AttentionHead& h, const HeadMemory& m) {
+// A number as the sum of two floats: rounded once, it would be off alike in all of a row.
+void in_two_parts(double exact, float& rounded, float& rest) {
+  rounded = static_cast<float>(exact);
+  rest = static_cast<float>(exact - static_cast<double>(rounded));
+}
+
+// delta[t] = Σ_d dout[t, d] out[t, d] = Σ_s p[t, s] dp[t, s], dp = dout Vᵀ; and 1 / row_sum.
+void row_factors(const AttentionHead& h, const HeadMemory& m) {
   for (Index t = 0; t < h.time; ++t) {
+    in_two_parts(h.row_sum[t] == 0.0 ? 0.0 : 1.0 / h.row_sum[t], m.inverse[t], m.inverse_rest[t]);
     const float* a = h.dout + t * h.dout_row;
     const float* b = h.out + t * h.out_row;
     D16 sum = set_d(0.0);
@@ -86,6 +96,11 @@ HWY_INLINE SeenKeys tile_products(const AttentionHead& h, const HeadMemory& m, I
   return keys;
 }
 
+// What is subtracted from a row's scores: their maximum, or nothing where every one is −∞.
+HWY_INLINE float finite_top(const AttentionHead& h, Index t) {
+  return h.row_max[t] == kMinusInfinity ? 0.0f : h.row_max[t];
+}
+
 // Row t of the products becomes unnormalised probabilities p and, with dropout, dp of what was
 // kept.
 HWY_INLINE void probabilities(const AttentionHead& h, const HeadMemory& m, Index t, Index k0,
@@ -94,8 +109,7 @@ HWY_INLINE void probabilities(const AttentionHead& h, const HeadMemory& m, Index
   const ScoreRow row{
       m.q + t * padded_head(h.head_width), m.key_panels + k0 * h.head_width, t, k0, count, seen};
   const RowRange range = scale_row(h, row, p, exact);
-  const float top = h.row_max[t];
-  exponentials(range.in_double, exact, top == kMinusInfinity ? 0.0f : top, count, p);
+  exponentials(range.in_double, exact, finite_top(h, t), count, p);
   if (h.dropout.threshold != 0) drop_row(h.dropout, t, k0, count, dp);
 }
 
@@ -129,9 +143,7 @@ struct PeakedRows {
     }
     for (int i = 0; i < Rows; ++i) {
       if (!is_peaked(h, t0 + i)) continue;
-      const double delta = weighted[i] / total[i];
-      m.delta[t0 + i] = static_cast<float>(delta);
-      m.delta_rest[t0 + i] = static_cast<float>(delta - static_cast<double>(m.delta[t0 + i]));
+      in_two_parts(weighted[i] / total[i], m.delta[t0 + i], m.delta_rest[t0 + i]);
     }
   }
 
@@ -168,9 +180,22 @@ struct ScoreTile {
     float* p = m.p + row * kKeyBlock;
     float* ds = m.ds + row * kKeyBlock;
     const SeenKeys keys = tile_products<Rows>(h, m, t0, pair.k0, p, ds);
+    const bool plain = !h.mask && !has_large_score<Rows>(h, keys, p);
     for (int i = 0; i < Rows; ++i) {
-      if (h.mask) note_seen(row + i, keys.seen.row[i]);
-      one_row(t0 + i, keys.count[i], keys.seen.row[i], p + i * kKeyBlock, ds + i * kKeyBlock);
+      const Index t = t0 + i, count = keys.count[i];
+      float *row_p = p + i * kKeyBlock, *row_ds = ds + i * kKeyBlock;
+      if (plain) {
+        if (h.dropout.threshold != 0) drop_row(h.dropout, t, pair.k0, count, row_ds);
+        const F16 scale = set_f(static_cast<float>(h.scale)), top = set_f(finite_top(h, t));
+        gradients(t, keys.count[Rows - 1], row_p, row_ds, [scale, top](const F16& product) {
+          return exp_nonpositive(sub(mul(product, scale), top));
+        });
+      } else {
+        if (h.mask) note_seen(row + i, keys.seen.row[i]);
+        probabilities(h, m, t, pair.k0, count, keys.seen.row[i], row_p, row_ds);
+        gradients(t, count, row_p, row_ds, [](const F16& exponential) { return exponential; });
+      }
+      if (h.dropout.threshold != 0) drop_row(h.dropout, t, pair.k0, count, row_p);
     }
   }
 
@@ -180,23 +205,20 @@ struct ScoreTile {
     }
   }
 
-  HWY_INLINE void one_row(Index t, Index count, std::uint64_t seen, float* p, float* ds) const {
-    probabilities(h, m, t, pair.k0, count, seen, p, ds);
-    // 1 / total in two parts: its rounding would be the same error in all of the row.
-    const double exact = h.row_sum[t] == 0.0 ? 0.0 : 1.0 / h.row_sum[t];
-    const float rounded = static_cast<float>(exact);
-    const F16 inverse = set_f(rounded);
-    const F16 inverse_rest = set_f(static_cast<float>(exact - static_cast<double>(rounded)));
+  // From what `exponential` makes of p, and from dp, the row's p and ds.
+  template <typename Exponential>
+  HWY_INLINE void gradients(Index t, Index count, float* p, float* ds,
+                            const Exponential& exponential) const {
+    const F16 inverse = set_f(m.inverse[t]), inverse_rest = set_f(m.inverse_rest[t]);
     const F16 delta = set_f(m.delta[t]), rest = set_f(m.delta_rest[t]);
     const F16 scale = set_f(static_cast<float>(h.scale));
     for (Index j = 0; j < count; j += kLanes) {
-      const F16 e = load_f(p + j);
+      const F16 e = exponential(load_f(p + j));
       const F16 probability = fma(e, inverse, mul(e, inverse_rest));
       const F16 inner = sub(sub(load_f(ds + j), delta), rest);
       store_f(probability, p + j);
       store_f(mul(mul(probability, inner), scale), ds + j);
     }
-    if (h.dropout.threshold != 0) drop_row(h.dropout, t, pair.k0, count, p);
   }
 };
 
@@ -216,8 +238,21 @@ struct QueryGradientTile {
   }
 };
 
-// dv and dk rows of a tile of keys += pᵀ · dout and dsᵀ · Q over the queries that see each key.
-struct KeyGradientTile {
+// The queries that see each key of a tile.
+template <int Rows>
+HWY_INLINE Seen seen_by_keys(const AttentionHead& h, const BlockPair& pair, Index row) {
+  const Index queries = std::min(kKeyBlock, h.time - pair.q0);
+  Seen seen;
+  for (int i = 0; i < Rows; ++i) {
+    const Index key = pair.k0 + row + i;
+    const Index before = h.causal ? std::clamp<Index>(key - h.past - pair.q0, 0, queries) : 0;
+    seen.row[i] = h.mask ? pair.seen_by_key[row + i] : first_bits(queries) & ~first_bits(before);
+  }
+  return seen;
+}
+
+// dv rows of a tile of keys += pᵀ · dout over the queries that see each key.
+struct ValueGradientTile {
   const AttentionHead& h;
   const HeadMemory& m;
   BlockPair& pair;
@@ -225,17 +260,25 @@ struct KeyGradientTile {
 
   template <int Rows>
   HWY_INLINE void run() const {
-    const Index padded = padded_head(h.head_width), q0 = pair.q0, s0 = pair.k0 + row;
-    const Index queries = std::min(kKeyBlock, h.time - q0);
-    Seen seen;
-    for (int i = 0; i < Rows; ++i) {
-      const Index before = h.causal ? std::clamp<Index>(s0 + i - h.past - q0, 0, queries) : 0;
-      seen.row[i] = h.mask ? pair.seen_by_key[row + i] : first_bits(queries) & ~first_bits(before);
-    }
-    add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + q0 * padded, padded, seen, kOnes,
-                     m.dv + s0 * padded);
-    add_ragged<Rows>(m.ds + row, 1, kKeyBlock, m.q + q0 * padded, padded, seen, kOnes,
-                     m.dk + s0 * padded);
+    const Index padded = padded_head(h.head_width);
+    add_ragged<Rows>(m.p + row, 1, kKeyBlock, m.dout + pair.q0 * padded, padded,
+                     seen_by_keys<Rows>(h, pair, row), kOnes, m.dv + (pair.k0 + row) * padded);
+  }
+};
+
+// dk rows += dsᵀ · Q likewise. Each of the two on its own, so that its operands stay in the nearest
+// cache from tile to tile.
+struct KeyGradientTile {
+  const AttentionHead& h;
+  const HeadMemory& m;
+  BlockPair& pair;
+  Index row;
+
+  template <int Rows>
+  HWY_INLINE void run() const {
+    const Index padded = padded_head(h.head_width);
+    add_ragged<Rows>(m.ds + row, 1, kKeyBlock, m.q + pair.q0 * padded, padded,
+                     seen_by_keys<Rows>(h, pair, row), kOnes, m.dk + (pair.k0 + row) * padded);
   }
 };
 
@@ -261,7 +304,7 @@ void backward(const AttentionHead& h) {
   pack_head_rows(h.dout, h.dout_row, h.time, width, m.dout);
   std::fill_n(m.dq, h.time * padded, 0.0f);
   for (float* sums : {m.dk, m.dv}) std::fill_n(sums, h.keys * padded, 0.0f);
-  row_deltas(h, m);
+  row_factors(h, m);
   for (Index t = 0; t < h.time; t += kTileRows) {
     with_rows(std::min<Index>(kTileRows, h.time - t), PeakedRows{h, m, t});
   }
@@ -274,6 +317,7 @@ void backward(const AttentionHead& h) {
       each_tile<ScoreTile>(h, m, pair, queries);
       each_tile<QueryGradientTile>(h, m, pair, queries);
       each_tile<KeyGradientTile>(h, m, pair, keys);
+      each_tile<ValueGradientTile>(h, m, pair, keys);
     }
   }
   copy_rows(m.dq, padded, h.time, width, h.dq, h.dq_row);

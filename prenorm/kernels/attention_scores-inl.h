@@ -139,6 +139,20 @@ HWY_INLINE RowRange scale_row(const Problem& p, const ScoreRow& row, float* s, d
   return {max_lanes(top), false};
 }
 
+// Whether a score of the tile's products s, [Rows, 64], may be large or infinite. Keys that a row
+// does not see may say so too.
+template <int Rows, typename Problem>
+HWY_INLINE bool has_large_score(const Problem& p, const SeenKeys& keys, const float* s) {
+  F16 most = set_f(0.0f);
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+    for (Index j = 0; j < keys.count[Rows - 1]; j += kLanes) {
+      most = max(abs(load_f(s + i * kKeyBlock + j)), most);
+    }
+  }
+  return any_above(mul(most, set_f(static_cast<float>(std::abs(p.scale)))), kLargeScore);
+}
+
 // s ← exp(score − shift); returns the sum, in double: rows that are alike are off alike, and what
 // is summed over them would be off by as much as they are many. Groups of lanes that the row does
 // not see would add zeros.

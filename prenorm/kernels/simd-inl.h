@@ -151,11 +151,47 @@ HWY_INLINE D16 fma(const D16& a, const D16& b, const D16& c) {
   PRENORM_EACH_D(i) r.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
   return r;
 }
-// The larger lane by lane; the same for NaN and signed zeros on every target: a > b ? a : b.
+// Widened.
+HWY_INLINE D16 to_d(const F16& x) {
+  static_assert(kDoubleVectors == 2 * kFloatVectors);
+  D16 r;
+  PRENORM_EACH_F(i) {
+    r.v[2 * i] = hn::PromoteTo(DD(), hn::LowerHalf(DHalf(), x.v[i]));
+    r.v[2 * i + 1] = hn::PromoteTo(DD(), hn::UpperHalf(DHalf(), x.v[i]));
+  }
+  return r;
+}
+
+// The larger; the same for NaN and signed zeros on every target: a > b ? a : b.
+template <typename V>
+HWY_INLINE V larger(V a, V b) {
+#if HWY_ARCH_X86  // whose instruction is just that
+  return hn::Max(a, b);
+#else
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#endif
+}
 HWY_INLINE F16 max(const F16& a, const F16& b) {
   F16 r;
-  PRENORM_EACH_F(i) r.v[i] = hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]);
+  PRENORM_EACH_F(i) r.v[i] = larger(a.v[i], b.v[i]);
   return r;
+}
+HWY_INLINE F16 abs(const F16& x) {
+  F16 r;
+  PRENORM_EACH_F(i) r.v[i] = hn::Abs(x.v[i]);
+  return r;
+}
+HWY_INLINE F16 zero_where_equal(const F16& x, float value) {
+  F16 r;
+  PRENORM_EACH_F(i) { r.v[i] = hn::IfThenZeroElse(hn::Eq(x.v[i], hn::Set(DF(), value)), x.v[i]); }
+  return r;
+}
+// Whether a lane is above the bound; NaN is not.
+HWY_INLINE bool any_above(const F16& x, float bound) {
+  const DF d;
+  VF most = x.v[0];
+  for (int i = 1; i < kFloatVectors; ++i) most = larger(x.v[i], most);
+  return !hn::AllFalse(d, hn::Gt(most, hn::Set(d, bound)));
 }
 
 // |x|, and 0 where x is infinite or NaN.
@@ -191,7 +227,7 @@ struct AddLanes {
 struct MaxLanes {
   template <typename V>
   HWY_INLINE V operator()(V a, V b) const {
-    return hn::IfThenElse(hn::Gt(a, b), a, b);
+    return larger(a, b);
   }
 };
 

@@ -30,12 +30,8 @@ struct Tile {
   VF sum[Rows][Vectors];
 };
 
-// sum[i][j] = Σ_k a[i * a_row + k * a_step] * b[k * b_row + column j], k ascending from 0.
-// `b` is aligned to a vector and so is b_row. `ahead`: floats from an element of b to the one that
-// is fetched meanwhile, for a b that comes from memory and is used but once; 0: none.
-template <int Rows, int Vectors, Index ahead = 0>
-HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a_row, Index a_step,
-                                            const float* HWY_RESTRICT b, Index b_row, Index k) {
+template <int Rows, int Vectors>
+HWY_INLINE Tile<Rows, Vectors> zero_tile() {
   const DF d;
   Tile<Rows, Vectors> t;
 #pragma GCC unroll 8
@@ -43,6 +39,16 @@ HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::Zero(d);
   }
+  return t;
+}
+
+// sum[i][j] goes on with Σ_k a[i * a_row + k * a_step] * b[k * b_row + column j], k ascending from
+// 0. `b` is aligned to a vector and so is b_row. `ahead`: floats from an element of b to the one
+// that is fetched meanwhile, for a b that comes from memory and is used but once; 0: none.
+template <int Rows, int Vectors, Index ahead = 0>
+HWY_INLINE void add_product(Tile<Rows, Vectors>& t, const float* HWY_RESTRICT a, Index a_row,
+                            Index a_step, const float* HWY_RESTRICT b, Index b_row, Index k) {
+  const DF d;
 #pragma GCC unroll 2
   for (Index kk = 0; kk < k; ++kk) {
     VF row[Vectors];
@@ -61,6 +67,14 @@ HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a
     a += a_step;
     b += b_row;
   }
+}
+
+// The same from zero.
+template <int Rows, int Vectors, Index ahead = 0>
+HWY_INLINE Tile<Rows, Vectors> tile_product(const float* HWY_RESTRICT a, Index a_row, Index a_step,
+                                            const float* HWY_RESTRICT b, Index b_row, Index k) {
+  auto t = zero_tile<Rows, Vectors>();
+  add_product<Rows, Vectors, ahead>(t, a, a_row, a_step, b, b_row, k);
   return t;
 }
 
