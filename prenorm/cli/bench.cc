@@ -235,9 +235,11 @@ class Bench : public Verb {
   int limits(const Runtime& run, const Streams& streams) const {
     const double peak = kernels::measure_fma_peak(run, seconds_ / 2);
     const double bandwidth = kernels::measure_read_bandwidth(run);
+    const double hand_over = kernels::measure_hand_over(run);
     if (common_.json) {
       streams.out.write(dump_json_compact({{"fma_gflops_per_second", peak},
                                            {"read_gb_per_second", bandwidth},
+                                           {"hand_over_us", hand_over},
                                            {"threads", run.threads()},
                                            {"isa", isa_name(run.isa())}}) +
                         "\n");
@@ -245,8 +247,9 @@ class Bench : public Verb {
     }
     streams.out.print(
         "fused multiply-add  {:.1f} GFLOP/s, float32\nreading memory      {:.1f} GB/s\n"
+        "handing over work   {:.2f} µs\n"
         "machine             {} threads, {}\n",
-        peak, bandwidth, run.threads(), isa_name(run.isa()));
+        peak, bandwidth, hand_over, run.threads(), isa_name(run.isa()));
     return kDone;
   }
 

@@ -1,6 +1,8 @@
 #include "prenorm/kernels/limits.h"
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "prenorm/base/stopwatch.h"
@@ -113,6 +115,27 @@ double measure_read_bandwidth(const Runtime& run, std::size_t bytes) {
     for (float sum : sums) result_sink = sum;
   }
   return best;
+}
+
+double measure_hand_over(const Runtime& run) {
+  if (run.threads() == 1) return 0.0;
+  constexpr std::size_t kLoops = 2001;
+  std::vector<double> seconds(kLoops);
+  for (double& loop : seconds) {
+    std::atomic<int> missing = run.threads();
+    const Clock::time_point start = Clock::now();
+    run.pool().run(run.threads(), [&missing](Index, int) {
+      --missing;
+      for (int spins = 1; missing > 0; ++spins) {
+        // A thread that is not running may be waiting for this core.
+        if (spins % 4096 == 0) std::this_thread::yield();
+      }
+    });
+    loop = seconds_since(start);
+  }
+  const auto middle = seconds.begin() + kLoops / 2;
+  std::ranges::nth_element(seconds, middle);
+  return *middle * 1e6;
 }
 
 }  // namespace prenorm::kernels

@@ -18,6 +18,7 @@ TEST(BenchVerb, limits_are_positive) {
   const auto result = nlohmann::json::parse(ran.out);
   EXPECT_GT(result["fma_gflops_per_second"].get<double>(), 0.0);
   EXPECT_GT(result["read_gb_per_second"].get<double>(), 0.0);
+  EXPECT_EQ(result["hand_over_us"], 0.0);
   EXPECT_EQ(result["threads"], 1);
 }
 

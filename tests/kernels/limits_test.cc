@@ -20,5 +20,12 @@ TEST(Limits, the_read_bandwidth_is_that_of_a_real_machine) {
   EXPECT_LT(gigabytes, 5000.0);
 }
 
+TEST(Limits, handing_over_takes_time_where_there_is_somebody_to_hand_over_to) {
+  EXPECT_EQ(measure_hand_over(Runtime({.threads = 1})), 0.0);
+  const double microseconds = measure_hand_over(Runtime({.threads = 2}));
+  EXPECT_GT(microseconds, 0.01);
+  EXPECT_LT(microseconds, 1e5);
+}
+
 }  // namespace
 }  // namespace prenorm::kernels
