@@ -104,6 +104,24 @@ class Comparison:
                 for r in lines_of(command)]
         return table(["llama.cpp, prompt + new", "speed"], rows)
 
+    def attention(self):
+        ours, theirs = [], []
+        for _ in range(self.a.rounds):
+            ours.append(lines_of(self.prenorm("attention")))
+            theirs.append(lines_of(self.torch("torch_attention.py")))
+        rows = []
+        for i, line in enumerate(ours[0]):
+            def best(results, key):
+                return min(r[i][key] for r in results)
+            mine, other = ([best(side, key) for key in ("forward_ms", "backward_ms")]
+                           for side in (ours, theirs))
+            share = max(r[i]["gflops_per_second"] / r[i]["peak_gflops_per_second"] for r in ours)
+            rows.append([f"{line['batch']} × {line['time']:,}", f"{mine[0]:.2f} + {mine[1]:.2f} ms, "
+                         f"{100 * share:.0f} % of the peak", f"{other[0]:.2f} + {other[1]:.2f} ms",
+                         f"{sum(other) / sum(mine):.2f} ×", f"{line['scratch_mb']:.1f} MB"])
+        return table(["attention at width 384", "prenorm, forward + backward", "PyTorch", "ratio",
+                      "our memory"], rows)
+
     def layers(self):
         ours, theirs = [], []
         for _ in range(self.a.rounds):
@@ -137,7 +155,8 @@ def main():
         parser.error("--llama-bench and --gguf: expected both or none, found one")
     comparison = Comparison(a)
     parts = [("Limits", comparison.limits), ("Training", comparison.training),
-             ("Generation", comparison.generation), ("Layers", comparison.layers)]
+             ("Generation", comparison.generation), ("Attention", comparison.attention),
+             ("Layers", comparison.layers)]
     if a.llama_bench:
         parts.insert(3, ("llama.cpp", comparison.llama))
     processor = platform.processor() or platform.machine()

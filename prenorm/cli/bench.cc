@@ -13,6 +13,7 @@
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
 #include "prenorm/generate/benchmark.h"
+#include "prenorm/kernels/attention_benchmark.h"
 #include "prenorm/kernels/limits.h"
 #include "prenorm/kernels/matmul_benchmark.h"
 #include "prenorm/layers/layer_benchmark.h"
@@ -37,6 +38,10 @@ constexpr std::array<std::array<Index, 3>, 6> kMatmulShapes = {{{1024, 768, 3072
                                                                 {4096, 384, 1536},
                                                                 {768, 128, 512}}};
 
+// Sequences and their length, at width 384 in 6 heads.
+constexpr std::array<std::array<Index, 2>, 5> kAttentionShapes = {
+    {{64, 64}, {16, 256}, {4, 1024}, {1, 4096}, {1, 16384}}};
+
 class Bench : public Verb {
  public:
   Bench() {
@@ -46,7 +51,7 @@ class Bench : public Verb {
 
   void declare(OptionTable& table) override {
     table.group("What");
-    table.texts("part", parts_, "PART", "train, generate, layers, matmul or limits")
+    table.texts("part", parts_, "PART", "train, generate, layers, attention, matmul or limits")
         .from_positionals();
     table.real("seconds", seconds_, {0.0, 3600.0, true},
                "time to measure for (train, generate: all; matmul: each product)");
@@ -76,6 +81,7 @@ class Bench : public Verb {
     if (parts_[0] == "train") return train(run, streams);
     if (parts_[0] == "generate") return generate(table, run, streams);
     if (parts_[0] == "layers") return layers(run, streams);
+    if (parts_[0] == "attention") return attention(run, streams);
     if (parts_[0] == "matmul") return matmul(run, streams);
     if (parts_[0] == "limits") return limits(run, streams);
     throw ConfigError(expected_part("'" + parts_[0] + "'"));
@@ -83,7 +89,8 @@ class Bench : public Verb {
 
  private:
   static std::string expected_part(const std::string& found) {
-    return "bench: expected one of train, generate, layers, matmul, limits, found " + found;
+    return "bench: expected one of train, generate, layers, attention, matmul, limits, found " +
+           found;
   }
 
   int train(const Runtime& run, const Streams& streams) const {
@@ -187,6 +194,43 @@ class Bench : public Verb {
       streams.out.print("{:30} {:>16} {:>10.3f} {:>7.1f} % {:>7.1f} %\n", time.name,
                         fmt::format("{}", fmt::join(time.x, " × ")), time.seconds * 1e3,
                         100.0 * gflops / peak, 100.0 * gigabytes / bandwidth);
+    }
+    return kDone;
+  }
+
+  int attention(const Runtime& run, const Streams& streams) const {
+    const double peak = kernels::measure_fma_peak(run);
+    if (!common_.json) {
+      streams.out.print("{:>6} {:>6} {:>6} {:>12} {:>12} {:>14} {:>11}\n", "batch", "time", "width",
+                        "forward, ms", "backward, ms", "both, of peak", "memory, MB");
+    }
+    for (const auto& [batch, time] : kAttentionShapes) {
+      kernels::AttentionShape shape;
+      shape.batch = batch;
+      shape.time = time;
+      shape.heads = 6;
+      shape.head_width = 64;
+      shape.scale = 1.0 / 8.0;
+      const auto times =
+          kernels::time_attention(shape, run, seconds_ / double{kAttentionShapes.size()});
+      const double rate =
+          (times.forward_flops + times.backward_flops) / (times.forward + times.backward) / 1e9;
+      if (common_.json) {
+        streams.out.write(dump_json_compact({{"batch", batch},
+                                             {"time", time},
+                                             {"width", shape.width()},
+                                             {"forward_ms", times.forward * 1e3},
+                                             {"backward_ms", times.backward * 1e3},
+                                             {"gflops_per_second", rate},
+                                             {"peak_gflops_per_second", peak},
+                                             {"scratch_mb", megabytes(times.scratch_bytes)}}) +
+                          "\n");
+      } else {
+        streams.out.print("{:>6} {:>6} {:>6} {:>12.2f} {:>12.2f} {:>12.1f} % {:>11.1f}\n", batch,
+                          time, shape.width(), times.forward * 1e3, times.backward * 1e3,
+                          100.0 * rate / peak, megabytes(times.scratch_bytes));
+      }
+      streams.out.flush();
     }
     return kDone;
   }

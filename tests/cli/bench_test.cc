@@ -58,9 +58,9 @@ TEST(BenchVerb, generation_is_timed_for_prompts_and_for_new_tokens) {
 TEST(BenchVerb, what_to_measure_is_one_of_five) {
   const Scratch scratch;
   expect_error(run_program(scratch, {"bench"}), 2,
-               "bench: expected one of train, generate, layers, matmul, limits");
+               "bench: expected one of train, generate, layers, attention, matmul, limits");
   expect_error(run_program(scratch, {"bench", "speed"}), 2,
-               "bench: expected one of train, generate, layers, matmul, limits, found 'speed'");
+               "bench: expected one of train, generate, layers, attention, matmul, limits, found 'speed'");
 }
 
 }  // namespace
