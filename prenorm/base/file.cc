@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/utf8.h"
 
 namespace prenorm {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kLongestName = 255;
 constexpr std::size_t kWriteBuffer = 1 << 16;
 constexpr std::size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB at once
 
@@ -59,10 +61,18 @@ int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   return fd;
 }
 
-// Opens for reading and refuses folders; fills `info`.
-int open_readable(const fs::path& path, struct stat& info) {
+enum class Kinds { kAny, kRegular };
+
+// Opens for reading and refuses folders, and what is no regular file where that is asked for; fills
+// `info`.
+int open_readable(const fs::path& path, Kinds kinds, struct stat& info) {
   constexpr const char* kExpected = "a readable file";
-  const int fd = open_retrying(path, O_RDONLY);
+  if (path.native().find('\0') != std::string::npos) {
+    throw_io(printable(path.string()), "a path without NUL", "one with");
+  }
+  // Opening a pipe that nobody writes to would wait, and opening some devices does something.
+  const int flags = kinds == Kinds::kRegular ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_RDONLY;
+  const int fd = open_retrying(path, flags);
   if (fd < 0) throw_io(path.string(), kExpected, describe_open_error(errno));
   if (::fstat(fd, &info) != 0) {
     const int error = errno;
@@ -73,7 +83,36 @@ int open_readable(const fs::path& path, struct stat& info) {
     ::close(fd);
     throw_io(path.string(), kExpected, "a folder");
   }
+  if (kinds == Kinds::kRegular && !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    throw_io(path.string(), "a regular file", "a pipe or a device");
+  }
   return fd;
+}
+
+std::string read_opened(const fs::path& path, Kinds kinds, std::size_t most) {
+  struct stat info {};
+  const Descriptor fd(open_readable(path, kinds, info));
+  const auto too_long = [&](const std::string& found) {
+    throw_io(path.string(), "at most " + std::to_string(most) + " bytes", found);
+  };
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (S_ISREG(info.st_mode) && size > most) too_long(std::to_string(size));
+  std::string text;
+  // One byte more than the size, so that the read that finds the end needs no second buffer.
+  text.resize(S_ISREG(info.st_mode) ? size + 1 : kWriteBuffer);
+  std::size_t used = 0;
+  for (;;) {
+    if (used > most) too_long("more");
+    if (used == text.size()) text.resize(2 * text.size());
+    const ssize_t n = ::read(fd.get(), text.data() + used, text.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_io(path.string(), "a readable file", reason(errno));
+    if (n == 0) break;
+    used += static_cast<std::size_t>(n);
+  }
+  text.resize(used);
+  return text;
 }
 
 // True when the folder's entry is on disk. Some file systems cannot sync a folder and say EINVAL.
@@ -113,23 +152,36 @@ struct TemporaryGuard {
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path, std::size_t most) {
+  return read_opened(path, Kinds::kAny, most);
+}
+
+std::string read_regular_file(const fs::path& path, std::size_t most) {
+  return read_opened(path, Kinds::kRegular, most);
+}
+
+bool file_exists(const fs::path& path) noexcept {
   struct stat info {};
-  const Descriptor fd(open_readable(path, info));
-  std::string text;
-  // One byte more than the size, so that the read that finds the end needs no second buffer.
-  text.resize(S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) + 1 : kWriteBuffer);
-  std::size_t used = 0;
-  for (;;) {
-    if (used == text.size()) text.resize(2 * text.size());
-    const ssize_t n = ::read(fd.get(), text.data() + used, text.size() - used);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_io(path.string(), "a readable file", reason(errno));
-    if (n == 0) break;
-    used += static_cast<std::size_t>(n);
-  }
-  text.resize(used);
-  return text;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+bool lies_inside(const fs::path& folder, std::string_view name) {
+  const fs::path path(name);
+  const auto unfit = [](char c) { return c == '\\' || static_cast<unsigned char>(c) < 0x20; };
+  if (name.size() > kLongestName || std::ranges::any_of(name, unfit)) return false;
+  if (path.is_absolute() || std::ranges::find(path, fs::path("..")) != path.end()) return false;
+  std::error_code error;
+  const fs::path home = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
+  if (error) return true;
+  const fs::path target = fs::canonical(home / path, error);
+  if (error) return true;
+  const auto is_below = [&target](const fs::path& above) {
+    return std::ranges::mismatch(above, target).in1 == above.end();
+  };
+  if (is_below(home)) return true;
+  // .../snapshots/REVISION and .../blobs
+  return home.parent_path().filename() == "snapshots" &&
+         is_below(home.parent_path().parent_path() / "blobs");
 }
 
 std::string read_stream(std::istream& in, std::string_view name) {
@@ -144,8 +196,7 @@ std::string read_stream(std::istream& in, std::string_view name) {
 
 MappedFile::MappedFile(const fs::path& path) {
   struct stat info {};
-  const Descriptor fd(open_readable(path, info));
-  if (!S_ISREG(info.st_mode)) throw_io(path.string(), "a regular file", "a pipe or a device");
+  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
   if (info.st_size == 0) return;
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);

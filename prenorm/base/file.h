@@ -17,8 +17,25 @@
 
 namespace prenorm {
 
-// The whole file (a pipe works too). Throws IoError: missing, a folder, unreadable.
-std::string read_file(const std::filesystem::path& path);
+inline constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
+
+// The whole file (a pipe works too), for what the user names. Throws IoError: missing, a folder,
+// unreadable, longer than `most` bytes.
+std::string read_file(const std::filesystem::path& path, std::size_t most = kNoLimit);
+
+// The same for what a folder or another file names, which may be a stranger's: a pipe or a device,
+// from which reading could wait or go on for ever, is refused before a byte is read.
+std::string read_regular_file(const std::filesystem::path& path, std::size_t most = 1u << 30);
+
+// Whether there is something of this name, a link that leads somewhere. Never throws: what cannot
+// be looked at is not there, and whoever opens it all the same is told why.
+bool file_exists(const std::filesystem::path& path) noexcept;
+
+// Whether `name`, a file or folder that a stranger's file names, lies in `folder`: a relative path
+// of at most 255 bytes without "..", backslash or control characters, and no link on the way leads
+// out of the folder. Hugging Face's cache may keep what the links lead to in "blobs", beside the
+// folder of "snapshots". True for a name that is not there.
+bool lies_inside(const std::filesystem::path& folder, std::string_view name);
 
 // The rest of a stream, e.g. std::cin; `name` stands for it in the IoError.
 std::string read_stream(std::istream& in, std::string_view name);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kHeaderLimit = 100'000'000;
+constexpr std::size_t kMostAxes = 64;  // numpy's own limit
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
 std::string in_quotes(std::string_view name) { return "'" + printable(name) + "'"; }
@@ -157,6 +158,9 @@ Entry read_entry(const std::string& name, const Json& json, const Refuser& refus
     refuse.tensor(name, "a known dtype", in_quotes(dtype->get_ref<const std::string&>()));
   }
   entry.tensor.dtype = *known;
+  if (shape->size() > kMostAxes) {
+    refuse.tensor(name, "at most 64 axes", std::to_string(shape->size()));
+  }
   for (const Json& d : *shape) {
     entry.tensor.shape.push_back(read_size(d, name, "shape", refuse));
   }

@@ -1,5 +1,6 @@
 #include "prenorm/formats/sharded.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,7 +29,7 @@ std::string in_quotes(std::string_view name) { return "'" + printable(name) + "'
 
 // File by tensor.
 std::map<std::string, std::string> read_map(const fs::path& index) {
-  const Json json = parse_json(read_file(index), index.string());
+  const Json json = parse_json(read_regular_file(index), index.string());
   if (!json.is_object()) refuse(index, "an object", json.type_name());
   const auto map = json.find("weight_map");
   if (map == json.end() || !map->is_object() || map->empty()) {
@@ -41,28 +42,19 @@ std::map<std::string, std::string> read_map(const fs::path& index) {
       refuse(index, "a file name for " + in_quotes(tensor), printable(dump_json_compact(file), 40));
     }
     const auto& name = file.get_ref<const std::string&>();
-    if (name.empty() || name == "." || name == ".." ||
-        name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
+    const auto unfit = [](char c) {
+      return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+    };
+    if (name.empty() || name.size() > 255 || name == "." || name == ".." ||
+        std::ranges::any_of(name, unfit)) {
       refuse(index, "plain file names in weight_map", in_quotes(name));
+    }
+    if (tensor.empty() || tensor.find('\0') != std::string::npos) {
+      refuse(index, "tensors with names without NUL", in_quotes(tensor));
     }
     files.emplace(tensor, name);
   }
   return files;
-}
-
-// Refuses a link that leads out of the folder.
-void check_place(const fs::path& index, const std::string& name) {
-  std::error_code error;
-  const fs::path folder = index.has_parent_path() ? index.parent_path() : fs::path(".");
-  const fs::path home = fs::canonical(folder, error);
-  const fs::path target = fs::canonical(folder / name, error);
-  if (error) return;  // a file that is not there has its own message
-  if (target.parent_path() == home) return;
-  const bool in_cache = home.parent_path().filename() == "snapshots" &&
-                        target.parent_path() == home.parent_path().parent_path() / "blobs";
-  if (!in_cache) {
-    refuse(index, "files in the index's own folder", in_quotes(name) + ", a link that leads out");
-  }
 }
 
 }  // namespace
@@ -76,7 +68,9 @@ TensorFile read_sharded(const fs::path& index) {
     if (by_name.size() == kMostShards) {
       refuse(index, "at most " + std::to_string(kMostShards) + " files", "more");
     }
-    check_place(index, name);
+    if (!lies_inside(index.parent_path(), name)) {
+      refuse(index, "files in the index's own folder", in_quotes(name) + ", a link that leads out");
+    }
     shards->push_back(std::make_unique<TensorFile>(read_tensors(index.parent_path() / name)));
     by_name.emplace(name, shards->back().get());
   }

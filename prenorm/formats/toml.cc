@@ -12,8 +12,10 @@
 namespace prenorm {
 namespace {
 
-constexpr std::size_t kSizeLimit = 16u << 20;
+constexpr std::size_t kSizeLimit = 1u << 20;
 constexpr std::size_t kDotLimit = 1000;
+constexpr std::size_t kLongestKey = 256;  // with the names of the tables around it
+constexpr int kDeepest = 64;
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -49,11 +51,17 @@ class Flattener {
  public:
   explicit Flattener(std::string_view name) : name_(name) {}
 
-  void add(const toml::table& table, const std::string& prefix) {
+  void add(const toml::table& table, const std::string& prefix, int depth = 1) {
     for (const auto& [key, node] : table) {
+      // Long names around many keys would multiply.
+      if (prefix.size() + key.str().size() > kLongestKey) {
+        throw FormatError(place(name_, line_of(node)) + "expected keys of at most " +
+                          std::to_string(kLongestKey) + " bytes, found a longer one");
+      }
       const std::string full = prefix + std::string(key.str());
       if (const toml::table* inner = node.as_table()) {
-        add(*inner, full + ".");
+        if (depth >= kDeepest) refuse(full, node, "tables at most 64 deep");
+        add(*inner, full + ".", depth + 1);
       } else {
         entries_.insert_or_assign(full, TomlEntry{value(full, node), line_of(node)});
       }
@@ -118,7 +126,7 @@ TomlEntries parse_toml(std::string_view text, std::string_view name) {
 }
 
 TomlEntries load_toml(const std::filesystem::path& path) {
-  return parse_toml(read_file(path), path.string());
+  return parse_toml(read_file(path, kSizeLimit), path.string());
 }
 
 }  // namespace prenorm

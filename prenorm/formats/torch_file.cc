@@ -58,8 +58,12 @@ constexpr std::array kNames = [] {
 constexpr std::string_view kOlderForm = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 constexpr int kDeepest = 32;            // values inside each other
-constexpr std::size_t kMost = 1 << 20;  // values in all, as often as they are met
-constexpr std::size_t kMostPathBytes = 32u << 20;
+constexpr std::size_t kMost = 1 << 18;  // values in all, as often as they are met
+constexpr std::size_t kMostPathBytes = 16u << 20;
+constexpr std::size_t kMostAxes = 64;
+// A few tensors of the same bytes are a tied head; many would make a small file large. What the
+// tensors may take together, as copies too:
+constexpr std::uint64_t kTensorsFloor = 16u << 20, kTensorsRatio = 4;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -70,7 +74,9 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 class TorchFile::Reader {
  public:
   Reader(TorchFile& file, std::span<const std::byte> bytes)
-      : file_(file), archive_(bytes, file.name_), budget_(inflated_limit(bytes.size())) {
+      : file_(file),
+        archive_(bytes, file.name_),
+        budget_(kTensorsFloor + kTensorsRatio * bytes.size()) {
     const ZipEntry* pickle = nullptr;
     for (const ZipEntry& entry : archive_.entries()) {
       if (entry.name.ends_with("/data.pkl")) {
@@ -114,7 +120,7 @@ class TorchFile::Reader {
 
   void walk(const PickleValue& value, const std::string& path, int depth) {
     if (depth > kDeepest) refuse(path, "values at most 32 deep", "more");
-    if (++met_ > kMost) refuse(path, "at most 1,048,576 values", "more");
+    if (++met_ > kMost) refuse(path, "at most 262,144 values", "more");
     path_bytes_ += path.size();
     if (path_bytes_ > kMostPathBytes) refuse(path.substr(0, 40), "shorter names", "too much text");
     switch (value.kind) {
@@ -147,7 +153,12 @@ class TorchFile::Reader {
     return path.empty() ? key : path + "." + key;
   }
   std::string key_text(const PickleValue& key, std::string_view path) const {
-    if (key.kind == Kind::kString) return std::string(key.text);
+    if (key.kind == Kind::kString) {
+      if (key.text.empty() || key.text.find('\0') != std::string_view::npos) {
+        refuse(path, "keys that are not empty and hold no NUL", "'" + printable(key.text) + "'");
+      }
+      return std::string(key.text);
+    }
     if (key.kind == Kind::kInteger) return std::to_string(key.integer);
     refuse(path, "keys that are strings or whole numbers", "another key");
   }
@@ -181,6 +192,7 @@ class TorchFile::Reader {
 
   std::vector<Index> sizes(const PickleValue& value, const std::string& path) const {
     if (value.kind != Kind::kTuple) refuse(path, "a tuple of sizes", "another value");
+    if (value.items.size() > kMostAxes) refuse(path, "at most 64 axes", "more");
     std::vector<Index> out;
     for (const PickleValue* item : value.items) {
       if (item->kind != Kind::kInteger || item->integer < 0) {
@@ -264,6 +276,10 @@ class TorchFile::Reader {
                  printable(shape_text(strides)));
     }
     if (*count == 0) return;
+    taken_ += static_cast<std::uint64_t>(*size);
+    if (taken_ > budget_) {
+      refuse(path, "tensors of at most " + std::to_string(budget_) + " bytes together", "more");
+    }
     Index packed = 1;
     bool row_major = true;
     for (std::size_t axis = strides.size(); axis-- > 0; packed *= tensor.shape[axis]) {
@@ -274,10 +290,6 @@ class TorchFile::Reader {
                                         static_cast<std::size_t>(*size));
       return;
     }
-    copied_ += static_cast<std::uint64_t>(*size);
-    if (copied_ > budget_) {
-      refuse(path, "copies of at most " + std::to_string(budget_) + " bytes", "more");
-    }
     auto copy = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(*size));
     std::vector<Index> at(strides.size(), 0);
     Index place = offset;
@@ -285,9 +297,11 @@ class TorchFile::Reader {
       std::memcpy(copy->data() + i * width, from.bytes.data() + place * width,
                   static_cast<std::size_t>(width));
       for (std::size_t axis = at.size(); axis-- > 0;) {
-        place += strides[axis];
-        if (++at[axis] < tensor.shape[axis]) break;
-        place -= strides[axis] * tensor.shape[axis];
+        if (++at[axis] < tensor.shape[axis]) {
+          place += strides[axis];
+          break;
+        }
+        place -= strides[axis] * (tensor.shape[axis] - 1);
         at[axis] = 0;
       }
     }
@@ -301,7 +315,7 @@ class TorchFile::Reader {
   std::unordered_map<std::string, std::span<const std::byte>> storages_;
   std::string_view folder_;
   std::set<std::string, std::less<>> names_;
-  std::uint64_t budget_, copied_ = 0;
+  std::uint64_t budget_, taken_ = 0;
   std::size_t met_ = 0, path_bytes_ = 0;
 };
 

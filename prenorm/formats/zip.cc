@@ -23,7 +23,7 @@ constexpr std::size_t kLocalSize = 30, kMemberSize = 46, kEndSize = 22;
 constexpr std::size_t kEnd64Size = 56, kLocator64Size = 20;
 constexpr std::size_t kLongestComment = 0xFFFF;
 constexpr std::uint16_t kStored = 0, kDeflated = 8;
-constexpr std::uint64_t kInflatedFloor = 32u << 20, kInflatedRatio = 64;
+constexpr std::uint64_t kInflatedFloor = 32u << 20, kInflatedRatio = 32;
 
 using Bytes = std::span<const std::byte>;
 

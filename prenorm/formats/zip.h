@@ -5,7 +5,7 @@
 //
 // The reader follows the archive's directory and refuses whatever disagrees with it: members that
 // overlap or leave the file, sizes or checksums that are wrong, encryption, other compressions,
-// names twice, bytes behind the end. An archive may not inflate to more than 64 times its size and
+// names twice, bytes behind the end. An archive may not inflate to more than 32 times its size and
 // 32 MiB, so that a small hostile file stays small.
 #pragma once
 #include <cstddef>

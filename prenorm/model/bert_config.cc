@@ -132,7 +132,7 @@ BertConfig parse_bert_config(std::string_view text, std::string_view name) {
 
 BertConfig load_bert_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
-  return parse_bert_config(read_file(file), file.string());
+  return parse_bert_config(read_regular_file(file), file.string());
 }
 
 }  // namespace prenorm

@@ -149,7 +149,7 @@ Json optional_json(const std::optional<TokenId>& id) { return id ? Json(*id) : J
 
 std::vector<TokenId> token_ids_in(const std::filesystem::path& file, const char* key) {
   const std::string name = file.string();
-  const Json json = parse_json(read_file(file), name);
+  const Json json = parse_json(read_regular_file(file), name);
   return Keys(json, name).token_ids(key);
 }
 
@@ -196,7 +196,7 @@ GptConfig parse_config(std::string_view text, std::string_view name) {
 
 GptConfig load_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
-  return parse_config(read_file(file), file.string());
+  return parse_config(read_regular_file(file), file.string());
 }
 
 std::string config_text(const GptConfig& c) {
@@ -247,7 +247,7 @@ void save_config(const GptConfig& config, const std::filesystem::path& folder) {
 
 std::vector<TokenId> load_eos_token_ids(const std::filesystem::path& folder) {
   const std::filesystem::path generation = folder / "generation_config.json";
-  if (std::filesystem::exists(generation)) {
+  if (file_exists(generation)) {
     std::vector<TokenId> ids = token_ids_in(generation, "eos_token_id");
     if (!ids.empty()) return ids;
   }

@@ -94,9 +94,9 @@ void write_hf(const ModelSource& source, std::vector<Tensor> tensors, const fs::
   config["dtype"] = config_dtype(dtype);
   write_file_durably(folder / "config.json", dump_json(config));
   const fs::path generation = source.folder / "generation_config.json";
-  write_file_durably(
-      folder / "generation_config.json",
-      fs::exists(generation) ? read_file(generation) : generation_config_text(source.config));
+  write_file_durably(folder / "generation_config.json",
+                     file_exists(generation) ? read_regular_file(generation)
+                                             : generation_config_text(source.config));
 }
 
 void require(bool holds, const std::string& what, const std::string& found) {
@@ -183,7 +183,7 @@ void copy_tokenizer(const fs::path& from, const fs::path& to) {
     std::error_code error;
     if (!fs::is_regular_file(from / name, error)) continue;
     if (fs::equivalent(from / name, to / name, error)) continue;
-    write_file_durably(to / name, read_file(from / name));
+    write_file_durably(to / name, read_regular_file(from / name));
   }
 }
 

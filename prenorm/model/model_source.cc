@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "prenorm/base/checked.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
@@ -142,13 +143,13 @@ std::optional<Index> heads_beside(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   std::error_code error;
   if (!fs::is_regular_file(config, error)) return std::nullopt;
-  const Json json = parse_json(read_file(config), config.string());
+  const Json json = parse_json(read_regular_file(config), config.string());
   if (!json.is_object() || !json.contains("model") || !json["model"].is_object()) {
     return std::nullopt;
   }
   const auto heads = json["model"].find("n_head");
   if (heads == json["model"].end() || !heads->is_number_unsigned()) return std::nullopt;
-  return heads->get<Index>();
+  return checked_cast<Index>(heads->get<std::uint64_t>());
 }
 
 class ModelArguments {
@@ -241,8 +242,7 @@ std::string full_parameter_name(const std::string& name) {
 }
 
 TensorFile read_weights(const fs::path& folder) {
-  std::error_code error;
-  const auto has = [&](const char* name) { return fs::exists(folder / name, error); };
+  const auto has = [&](const char* name) { return file_exists(folder / name); };
   if (!has("model.safetensors")) {
     if (has("model.safetensors.index.json")) {
       return read_sharded(folder / "model.safetensors.index.json");

@@ -29,8 +29,8 @@ constexpr std::array kPoolingKeys = {
 class File : JsonReader {
  public:
   explicit File(const std::filesystem::path& path)
-      : JsonReader(path.string()), exists_(std::filesystem::exists(path)) {
-    if (exists_) json_ = parse_json(read_file(path), name());
+      : JsonReader(path.string()), exists_(file_exists(path)) {
+    if (exists_) json_ = parse_json(read_regular_file(path), name());
   }
   using JsonReader::in_quotes;
   using JsonReader::member;
@@ -126,7 +126,11 @@ SentenceConfig load_sentence_config(const std::filesystem::path& folder) {
   for (const Json& module : modules.json()) {
     const Json& path = modules.member(module, "path");
     if (!path.is_string()) modules.refuse("a path in each module", File::shown(module));
-    const std::filesystem::path place = folder / path.get<std::string>();
+    const auto& inside = path.get_ref<const std::string&>();
+    if (!lies_inside(folder, inside)) {
+      modules.refuse("modules inside the folder", File::in_quotes(inside));
+    }
+    const std::filesystem::path place = folder / inside;
     const std::string type = last_name(modules.member(module, "type"));
     found += (found.empty() ? "" : ", ") + printable(type, 40);
     if (type == "Transformer") read_transformer(place, config);

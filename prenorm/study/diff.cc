@@ -15,6 +15,11 @@ namespace {
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kTokenEmbedding = "wte.weight";
 
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
 // One side: its tensors by names without "transformer.".
 struct Side {
   TensorFile file;
@@ -22,7 +27,7 @@ struct Side {
   std::optional<bool> tied;  // of a model
 
   explicit Side(const std::filesystem::path& path)
-      : file(std::filesystem::is_directory(path) ? read_weights(path) : read_tensors(path)) {
+      : file(is_folder(path) ? read_weights(path) : read_tensors(path)) {
     constexpr std::string_view kPrefix = "transformer.";
     for (const Tensor& t : file.tensors()) {
       std::string name = t.name;
@@ -142,7 +147,7 @@ Difference diff(const std::filesystem::path& first, const std::filesystem::path&
     found.head = *a.tied ? "tied in the first, untied in the second"
                          : "untied in the first, tied in the second";
   }
-  if (std::filesystem::is_directory(first) && std::filesystem::is_directory(second)) {
+  if (is_folder(first) && is_folder(second)) {
     compare_configs(first, second, found);
   }
   return found;

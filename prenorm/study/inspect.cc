@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/formats/tensor_file.h"
 #include "prenorm/model/checkpoint.h"
@@ -96,7 +97,7 @@ void read_model(const std::filesystem::path& folder, Inspection& found) {
 }
 
 void read_tokenizer(const std::filesystem::path& folder, Inspection& found) {
-  if (!std::filesystem::exists(folder / "tokenizer.json")) return;
+  if (!file_exists(folder / "tokenizer.json")) return;
   try {
     const auto tokenizer = load_tokenizer(folder);
     found.tokenizer = tokenizer->kind();
@@ -113,7 +114,8 @@ void read_tokenizer(const std::filesystem::path& folder, Inspection& found) {
 
 Inspection inspect(const std::filesystem::path& path) {
   Inspection found;
-  if (!std::filesystem::is_directory(path)) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
     summarize(read_tensors(path), found);
     return found;
   }

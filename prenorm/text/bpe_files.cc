@@ -16,11 +16,11 @@ constexpr const char* kEndOfText = "<|endoftext|>";
 }  // namespace
 
 BpeModel read_bpe_model(const std::filesystem::path& folder) {
-  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  const auto has = [&](const char* name) { return file_exists(folder / name); };
   if (has("tokenizer.json")) {
     const std::filesystem::path file = folder / "tokenizer.json";
     const std::string name = file.string();
-    return bpe_model_of(parse_json(read_file(file), name), name);
+    return bpe_model_of(parse_json(read_regular_file(file), name), name);
   }
   for (const auto& [vocab, merges] :
        {std::pair("vocab.json", "merges.txt"), std::pair("encoder.json", "vocab.bpe")}) {
@@ -35,8 +35,9 @@ BpeModel read_bpe_model(const std::filesystem::path& vocab_file,
                         const std::filesystem::path& merges_file) {
   const std::string vocab_name = vocab_file.string(), merges_name = merges_file.string();
   BpeModel model;
-  model.tokens = read_vocabulary(parse_json(read_file(vocab_file), vocab_name), 0, vocab_name);
-  const std::string merges = read_file(merges_file);
+  model.tokens =
+      read_vocabulary(parse_json(read_regular_file(vocab_file), vocab_name), 0, vocab_name);
+  const std::string merges = read_regular_file(merges_file);
   model.merges = resolve_merges(model.tokens, parse_merges(merges, merges_name), merges_name);
   const auto end_of_text = std::ranges::find(model.tokens, kEndOfText);
   if (end_of_text != model.tokens.end()) {

@@ -116,8 +116,8 @@ class Reader : JsonReader {
 
 // What tokenizer_config.json says of the kind; nothing where it says nothing or is not there.
 std::optional<std::string> configured_kind(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  const Json json = parse_json(read_file(file), file.string());
+  if (!file_exists(file)) return std::nullopt;
+  const Json json = parse_json(read_regular_file(file), file.string());
   if (!json.is_object())
     throw FormatError(file.string() + ": expected an object, found another value");
   const auto it = json.find(kKindKey);
@@ -151,20 +151,20 @@ void save_symbol_tokenizer(const std::filesystem::path& folder, std::string_view
 
 bool has_tokenizer(const std::filesystem::path& folder) {
   for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json", "vocab.txt"}) {
-    if (std::filesystem::exists(folder / name)) return true;
+    if (file_exists(folder / name)) return true;
   }
   return false;
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json";
-  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  const auto has = [&](const char* name) { return file_exists(folder / name); };
   if (!has("tokenizer.json") && (has("vocab.json") || has("encoder.json"))) {
     return load_bpe_tokenizer(folder);
   }
   if (!has("tokenizer.json") && has("vocab.txt")) return load_wordpiece_tokenizer(folder);
   const std::string name = file.string();
-  const Json json = parse_json(read_file(file), name);
+  const Json json = parse_json(read_regular_file(file), name);
   if (describes_wordpiece(json)) return load_wordpiece_tokenizer(folder);
   std::unique_ptr<Tokenizer> tokenizer;
   if (describes_bpe(json)) {

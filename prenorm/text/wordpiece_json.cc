@@ -11,6 +11,8 @@ namespace prenorm {
 namespace {
 
 constexpr std::size_t kFurtherIds = 1 << 16;  // of added tokens behind the vocabulary
+// Of a word; the usual limit is 100. The time for a word that fits no token grows with its square.
+constexpr Index kMostCharacters = 1000;
 
 class Reader : JsonReader {
  public:
@@ -35,7 +37,10 @@ class Reader : JsonReader {
     model.max_input_chars_per_word = characters(source);
     model.normalization = normalization(member(json, "normalizer"));
     read_frame(member(json, "post_processor"), model);
-    for (const Json& token : member(json, "added_tokens")) add(token, model);
+    const Json& added = member(json, "added_tokens");
+    if (!added.is_null() && !added.is_array()) refuse("a list of added_tokens", shown(added));
+    const std::size_t limit = model.tokens.size() + kFurtherIds;
+    for (const Json& token : added) add(token, limit, model);
     return model;
   }
 
@@ -79,8 +84,8 @@ class Reader : JsonReader {
   Index characters(const Json& json) const {
     const Json& value = member(json, "max_input_chars_per_word");
     if (value.is_null()) return WordPieceModel().max_input_chars_per_word;
-    if (!value.is_number_integer() || value < 1 || value > 1 << 30) {
-      refuse("a number of characters as max_input_chars_per_word", shown(value));
+    if (!value.is_number_integer() || value < 1 || value > kMostCharacters) {
+      refuse("1 to 1000 as max_input_chars_per_word", shown(value));
     }
     return value.get<Index>();
   }
@@ -123,12 +128,11 @@ class Reader : JsonReader {
     return pair[0].get<std::string>();
   }
 
-  void add(const Json& json, WordPieceModel& model) const {
+  void add(const Json& json, std::size_t limit, WordPieceModel& model) const {
     AddedToken token;
     token.content = text(json, "content", "");
     const Json& id = member(json, "id");
-    if (token.content.empty() || !id.is_number_integer() || id < 0 ||
-        id >= model.tokens.size() + kFurtherIds) {
+    if (token.content.empty() || !id.is_number_integer() || id < 0 || id >= limit) {
       refuse("a token and its id in added_tokens", shown(json));
     }
     token.id = id.get<TokenId>();

@@ -134,18 +134,18 @@ void WordPieceTokenizer::save(const std::filesystem::path& folder) const {
 
 std::unique_ptr<WordPieceTokenizer> load_wordpiece_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path json = folder / "tokenizer.json", list = folder / "vocab.txt";
-  if (std::filesystem::exists(json)) {
+  if (file_exists(json)) {
     const std::string name = json.string();
     return std::make_unique<WordPieceTokenizer>(
-        wordpiece_model_of(parse_json(read_file(json), name), name), name);
+        wordpiece_model_of(parse_json(read_regular_file(json), name), name), name);
   }
   WordPieceModel model;
   const std::filesystem::path config = folder / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) {
+  if (file_exists(config)) {
     const std::string name = config.string();
-    model = wordpiece_options_of(parse_json(read_file(config), name), name);
+    model = wordpiece_options_of(parse_json(read_regular_file(config), name), name);
   }
-  add_wordpiece_vocabulary(read_file(list), model, list.string());
+  add_wordpiece_vocabulary(read_regular_file(list), model, list.string());
   return std::make_unique<WordPieceTokenizer>(std::move(model), list.string());
 }
 

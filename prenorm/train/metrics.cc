@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "prenorm/base/checked.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
 #include "prenorm/base/json.h"
@@ -34,10 +35,17 @@ std::optional<double> number_of(const Json& object, const char* key) {
   return found->get<double>();
 }
 
+// A whole number that fits; one from 2^63 would wrap.
+std::optional<Index> whole_number(const Json& value) {
+  if (value.is_number_unsigned()) return checked_cast<Index>(value.get<std::uint64_t>());
+  if (value.is_number_integer()) return value.get<Index>();
+  return std::nullopt;
+}
+
 Json parse_line(std::string_view line, const std::string& name) {
   Json object = parse_json(line, name);
   const auto iter = object.is_object() ? object.find("iter") : object.end();
-  if (!object.is_object() || iter == object.end() || !iter->is_number_integer()) {
+  if (!object.is_object() || iter == object.end() || !whole_number(*iter)) {
     throw FormatError(name + ": expected an object with an \"iter\", found another value");
   }
   return object;
@@ -117,9 +125,10 @@ NonFinite non_finite_of(const Json& object, Index iter, const std::string& name)
   found.value = value == "inf"    ? std::numeric_limits<double>::infinity()
                 : value == "-inf" ? -std::numeric_limits<double>::infinity()
                                   : std::numeric_limits<double>::quiet_NaN();
-  found.layer = static_cast<Index>(number_of(object, "layer").value_or(-1.0));
+  const Json& layer = member(object, "layer", name);
+  found.layer = whole_number(layer).value_or(-1);
   for (const Json& frame : member(object, "frames", name)) {
-    const auto at = static_cast<Index>(number_of(frame, "iter").value_or(0.0));
+    const Index at = whole_number(member(frame, "iter", name)).value_or(0);
     found.frames.push_back(frame_of(frame, at, name));
   }
   return found;

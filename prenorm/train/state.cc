@@ -62,6 +62,19 @@ class Reader {
   }
 
  private:
+  // Text, a number, or a whole number that the type holds: one from 2^63 would wrap.
+  template <typename T>
+  static bool fits(const Json& value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return value.is_number();
+    } else if constexpr (std::is_integral_v<T>) {
+      if (value.is_number_unsigned()) return std::in_range<T>(value.get<std::uint64_t>());
+      return value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+    } else {
+      return value.is_string();
+    }
+  }
+
   template <typename T>
   void convert(const Json& value, const char* key, T& out) const {
     if constexpr (IsOptional<T>::value) {
@@ -70,21 +83,21 @@ class Reader {
       } else {
         convert(value, key, out.emplace());
       }
-    } else if constexpr (std::is_same_v<T, LrSchedule>) {
+    } else if constexpr (std::is_enum_v<T>) {
       std::string text;
       convert(value, key, text);
-      out = lr_schedule_from_string(text);
-    } else if constexpr (std::is_same_v<T, Initialization>) {
-      std::string text;
-      convert(value, key, text);
-      out = initialization_from_string(text);
+      try {
+        if constexpr (std::is_same_v<T, LrSchedule>) {
+          out = lr_schedule_from_string(text);
+        } else {
+          out = initialization_from_string(text);
+        }
+      } catch (const ConfigError& error) {  // the file's fault, not a flag's
+        throw FormatError(name_ + ": " + error.what());
+      }
     } else {
-      constexpr bool kText = std::is_same_v<T, std::string>, kReal = std::is_same_v<T, double>;
-      const bool good = kText                   ? value.is_string()
-                        : kReal                 ? value.is_number()
-                        : std::is_unsigned_v<T> ? value.is_number_unsigned()
-                                                : value.is_number_integer();
-      if (!good) {
+      constexpr bool kText = std::is_same_v<T, std::string>;
+      if (!fits<T>(value)) {
         throw FormatError(fmt::format("{}: expected {} for \"{}\", found {}", name_,
                                       kText ? "text" : "a number", key, value.type_name()));
       }

@@ -86,9 +86,58 @@ TEST_F(File, a_pipe_is_read_to_its_end_but_not_mapped) {
   std::thread writer([&] { std::ofstream(pipe) << text; });
   EXPECT_EQ(read_file(pipe), text);
   writer.join();
-  std::thread opener([&] { std::ofstream{pipe}; });
-  EXPECT_THAT([&] { MappedFile{pipe}; }, ThrowsMessage<IoError>(HasSubstr("a pipe or a device")));
-  opener.join();
+  // Nobody writes to it now: opening it to read would wait for ever.
+  const auto refused = ThrowsMessage<IoError>(HasSubstr("a pipe or a device"));
+  EXPECT_THAT([&] { MappedFile{pipe}; }, refused);
+  EXPECT_THAT([&] { read_regular_file(pipe); }, refused);
+  EXPECT_THAT([] { read_regular_file("/dev/zero"); }, refused);
+}
+
+TEST_F(File, a_file_longer_than_what_is_wanted_is_refused) {
+  write_file_durably(folder_ / "five", "12345");
+  EXPECT_EQ(read_file(folder_ / "five", 5), "12345");
+  EXPECT_EQ(read_regular_file(folder_ / "five", 5), "12345");
+  const auto refused = ThrowsMessage<IoError>(HasSubstr("expected at most 4 bytes, found"));
+  EXPECT_THAT([&] { read_file(folder_ / "five", 4); }, refused);
+  EXPECT_THAT([&] { read_regular_file(folder_ / "five", 4); }, refused);
+  EXPECT_THAT([] { read_file("/dev/zero", 1 << 20); },
+              ThrowsMessage<IoError>(HasSubstr("found more")));
+}
+
+TEST_F(File, whether_a_file_is_there_is_told_without_an_exception) {
+  write_file_durably(folder_ / "there", "");
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  EXPECT_TRUE(file_exists(folder_ / "there"));
+  EXPECT_FALSE(file_exists(folder_ / "dangling"));
+  EXPECT_FALSE(file_exists(folder_ / "there" / "below"));
+  EXPECT_FALSE(file_exists(folder_ / std::string(5000, 'x')));
+}
+
+TEST_F(File, a_name_lies_inside_a_folder_unless_it_or_a_link_leads_out) {
+  const fs::path model = folder_ / "model";
+  fs::create_directories(model / "sub");
+  fs::create_symlink("sub", model / "in");
+  fs::create_directory_symlink("/etc", model / "out");
+  fs::create_symlink("../other", model / "up");
+  write_file_durably(folder_ / "other", "");
+  for (const char* name : {"", "sub", "sub/", "in", "not-there", "sub/../not-really"}) {
+    EXPECT_EQ(lies_inside(model, name), std::string_view(name).find("..") == std::string::npos)
+        << name;
+  }
+  for (const char* name : {"..", "../model", "/etc", "out", "out/passwd", "up", "a\\b", "a\nb"}) {
+    EXPECT_FALSE(lies_inside(model, name)) << name;
+  }
+  EXPECT_FALSE(lies_inside(model, std::string_view("a\0b", 3)));
+}
+
+TEST_F(File, links_of_a_cache_may_lead_to_its_blobs) {
+  fs::create_directories(folder_ / "blobs");
+  fs::create_directories(folder_ / "snapshots/1");
+  write_file_durably(folder_ / "blobs/x", "");
+  fs::create_symlink("../../blobs/x", folder_ / "snapshots/1/weights");
+  EXPECT_TRUE(lies_inside(folder_ / "snapshots/1", "weights"));
+  fs::rename(folder_ / "snapshots", folder_ / "other");
+  EXPECT_FALSE(lies_inside(folder_ / "other/1", "weights"));
 }
 
 TEST_F(File, a_stream_is_read_to_its_end_and_a_broken_one_is_an_error) {

@@ -79,7 +79,7 @@ TEST(TorchFile, a_tensor_outside_its_storage_is_refused) {
   expect_refused(file_of(six({2}, {1}, 5)), "a tensor inside its storage", "shape [2]");
   expect_refused(file_of(six({2, 2}, {5, 1})), "a tensor inside its storage", "shape [2, 2]");
   expect_refused(file_of(six({2147483647, 2147483647, 8}, {0, 0, 0})), "a tensor inside", "shape");
-  expect_refused(file_of(six({2147483647}, {0})), "copies of at most", "more");
+  expect_refused(file_of(six({2147483647}, {0})), "tensors of at most", "more");
   expect_refused(file_of(six({2}, {-1}, 1)), "sizes and strides from 0", "another value");
   expect_refused(file_of(six({2}, {})), "a stride for each axis", "others");
   TorchTensor other = six({1}, {1});

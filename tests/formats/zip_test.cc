@@ -54,7 +54,7 @@ TEST(ZipArchive, what_begins_as_an_archive_is_told_from_the_rest) {
   EXPECT_TRUE(is_zip(bytes_of(zip_file({}))));
   EXPECT_FALSE(is_zip(bytes_of("\x80\x02")));
   EXPECT_EQ(inflated_limit(0), 32u << 20);
-  EXPECT_EQ(inflated_limit(1 << 20), 96u << 20);
+  EXPECT_EQ(inflated_limit(1 << 20), 64u << 20);
 }
 
 }  // namespace
