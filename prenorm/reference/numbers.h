@@ -1,8 +1,9 @@
 // Rounding to the small floating-point types, so that the textbook can replay a run in them: an
 // operation is computed in its scalar type and its result rounded, as hardware and PyTorch do.
 #pragma once
-#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "prenorm/reference/dual.h"
@@ -27,10 +28,22 @@ constexpr NumberFormat number_format(Numbers numbers) {
 // x to the nearest number of the format, ties to even; beyond the largest to infinity.
 inline double round_to(double x, Numbers numbers) {
   if (numbers == Numbers::kExact || x == 0.0 || !std::isfinite(x)) return x;
+  if (numbers == Numbers::kFloat32 && std::abs(x) <= number_format(numbers).largest) {
+    return static_cast<double>(static_cast<float>(x));
+  }
   const NumberFormat format = number_format(numbers);
-  const int exponent = std::max(std::ilogb(x), format.min_exponent);
-  const double unit = std::ldexp(1.0, exponent - format.precision + 1);
-  const double rounded = std::nearbyint(x / unit) * unit;
+  // Dropped bits: of a normal number all beyond the precision, below it those beyond a fixed unit.
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+  double rounded;
+  if (exponent >= format.min_exponent) {
+    const int dropped = 53 - format.precision;
+    const std::uint64_t half = (std::uint64_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    rounded = std::bit_cast<double>((bits + half) >> dropped << dropped);
+  } else {
+    const double unit = std::ldexp(1.0, format.min_exponent - format.precision + 1);
+    rounded = std::nearbyint(x / unit) * unit;
+  }
   if (std::abs(rounded) <= format.largest) return rounded;
   return std::copysign(std::numeric_limits<double>::infinity(), x);
 }

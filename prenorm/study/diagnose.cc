@@ -264,7 +264,7 @@ class Diagnoser {
     const bool another = std::ranges::any_of(
         named_, [](const NamedMistake& m) { return m.name == "weights.untied-head"; });
     if (input_.logits.absent() || another || compared == input_.logits.columns()) return;
-    const Trace trace = evaluation().trace(settled_);
+    const Trace& trace = evaluation().replayed(settled_).trace;
     const auto last = static_cast<std::size_t>(options.mistakes.final_norm_calls > 0
                                                    ? stages.final_norm()
                                                    : stages.of(model_.layers() - 1, Stage::kBlock));
@@ -273,7 +273,7 @@ class Diagnoser {
     std::copy_n(used.row(0), x.size(), x.row(0));
     const Floats& head = options.tied ? model_.parameters.embedding.wte : model_.parameters.lm_head;
     const double left = whole_vocabulary_residual(run_, head, x, input_.logits, sequence_);
-    const double floor = evaluation().floor_of(settled_, trace)[static_cast<std::size_t>(slot)];
+    const double floor = evaluation().replayed(settled_).floor[static_cast<std::size_t>(slot)];
     if (left <= kRoundingTimes * kRoundingTimes * floor || unexplained_) return;
     unexplained_ = true;
     out_.notes.push_back("logits depart in columns of the vocabulary that the search leaves out");

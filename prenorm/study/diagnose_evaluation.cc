@@ -42,10 +42,27 @@ Evaluation::Evaluation(const Runtime& run, const Replay& replay, reference::GptO
       right_(std::move(right)),
       numbers_(numbers),
       base_(replay.run(right_)),
-      floor_(replay.floor(right_, numbers_, base_)) {}
+      rounded_base_(replay.rounded_run(right_, numbers_)),
+      floor_(static_cast<std::size_t>(replay.stages().count()), 0.0) {
+  for (const Index slot : replay.observed()) {
+    floor_[at(slot)] = replay.rounding(slot, base_, rounded_base_);
+  }
+}
 
-std::vector<double> Evaluation::floor_of(const Mistakes& mistakes, const Trace& exact) const {
-  return replay_.floor(with_mistakes(right_, mistakes), numbers_, exact);
+const Evaluation::Replayed& Evaluation::replayed(const Mistakes& mistakes) const {
+  const reference::GptOptions options = with_mistakes(right_, mistakes);
+  std::vector<double> print = fingerprint(options);
+  if (replayed_ != nullptr && replayed_->fingerprint == print) return *replayed_;
+  replayed_ = std::make_unique<Replayed>(
+      Replayed{std::move(print), replay_.run(options, &base_), floor_});
+  const Trace& exact = replayed_->trace;
+  const Trace rounded = replay_.rounded_run(options, numbers_, &rounded_base_);
+  for (const Index slot : replay_.observed()) {
+    const bool same = exact.at(slot).computed == base_.at(slot).computed &&
+                      rounded.at(slot).computed == rounded_base_.at(slot).computed;
+    if (!same) replayed_->floor[at(slot)] = replay_.rounding(slot, exact, rounded);
+  }
+  return *replayed_;
 }
 
 Trace Evaluation::trace(const Mistakes& mistakes, bool spread) const {
@@ -73,8 +90,23 @@ Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const 
 std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets,
                                       std::span<const Index> slots) const {
   std::vector<Score> out(sets.size());
-  on_threads(run_, static_cast<Index>(sets.size()),
-             [&](Index i) { out[at(i)] = score(trace(sets[at(i)], false), slots); });
+  std::vector<std::vector<double>> keys(sets.size());
+  std::vector<std::size_t> unknown;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    keys[i] = fingerprint(with_mistakes(right_, sets[i]));
+    for (const Index slot : slots) keys[i].push_back(static_cast<double>(slot));
+    const auto known = scored_.find(keys[i]);
+    if (known != scored_.end()) {
+      out[i] = known->second;
+    } else {
+      unknown.push_back(i);
+    }
+  }
+  on_threads(run_, static_cast<Index>(unknown.size()), [&](Index piece) {
+    const std::size_t i = unknown[at(piece)];
+    out[i] = score(trace(sets[i], false), slots);
+  });
+  for (const std::size_t i : unknown) scored_.emplace(std::move(keys[i]), out[i]);
   return out;
 }
 
@@ -121,12 +153,10 @@ bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const In
   return false;
 }
 
-double Evaluation::attainable(const Mistakes& set, std::span<const Index> slots) const {
+Evaluation::Prospect Evaluation::prospect(const Mistakes& set, std::span<const Index> slots) const {
   const auto it = std::ranges::find_if(set, has_continuous_value);
-  if (it == set.end()) return 0.0;
+  if (it == set.end()) return {0.0, 0.0};
   const auto which = static_cast<std::size_t>(it - set.begin());
-  // A mask's number bends too much for its slope to tell more than where it stands.
-  if (it->name != "norm.eps-value") return score(trace(set), slots).loss;
   Mistakes other = set;
   const double by = step_of(set[which]);
   other[which].number = *set[which].number + by;
@@ -139,7 +169,8 @@ double Evaluation::attainable(const Mistakes& set, std::span<const Index> slots)
     if (a.computed == nullptr || b.computed == nullptr || a.computed == b.computed) continue;
     slope += mean_square_difference(*a.computed, *b.computed) / floor_[at(slot)];
   }
-  return score(here, slots).loss - step * step / (by * by) * slope;
+  const double loss = score(here, slots).loss;
+  return {loss, loss - step * step / (by * by) * slope};
 }
 
 Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most_steps) const {
@@ -155,11 +186,10 @@ Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most
 
 bool Evaluation::explains(const Mistakes& mistakes, std::span<const Index> slots,
                           double times) const {
-  const Trace found = trace(mistakes);
-  const std::vector<double> floor = floor_of(mistakes, found);
+  const Replayed& found = replayed(mistakes);
   return std::ranges::all_of(slots, [&](Index slot) {
-    return found.at(slot).computed != nullptr &&
-           found.residual(slot) <= times * times * floor[at(slot)];
+    return found.trace.at(slot).computed != nullptr &&
+           found.trace.residual(slot) <= times * times * found.floor[at(slot)];
   });
 }
 

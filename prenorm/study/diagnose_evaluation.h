@@ -1,11 +1,13 @@
 // How well sets of mistakes explain a dump: each is replayed, several at a time on the runtime's
-// threads, and compared with what the user's code computed.
+// threads, and compared with what the user's code computed. An object is for one thread.
 //
 //   const Evaluation evaluation(replay, right, numbers);
 //   const std::vector<Score> scores = evaluation.scores(sets, slots);
 //   Mistakes fitted = evaluation.fitted({{.name = "norm.eps-value", .number = 1e-6}}, slots);
 #pragma once
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,18 +39,29 @@ class Evaluation {
   const Trace& base() const { return base_; }
   // Mean squares of the rounding, by slot, of the right model.
   const std::vector<double>& floor() const { return floor_; }
-  // The same with these mistakes, whose trace is `exact`.
-  std::vector<double> floor_of(const Mistakes& mistakes, const Trace& exact) const;
+  // The pass with these mistakes, and the rounding with them, by slot.
+  struct Replayed {
+    std::vector<double> fingerprint;
+    Trace trace;
+    std::vector<double> floor;
+  };
+  // Kept until another is asked for: the questions about one come together.
+  const Replayed& replayed(const Mistakes& mistakes) const;
 
   Trace trace(const Mistakes& mistakes, bool spread = true) const;
   Score score(const Trace& trace, std::span<const Index> slots) const;
   Score base_score(std::span<const Index> slots) const { return score(base_, slots); }
+  // A set that was scored before is not replayed again.
   std::vector<Score> scores(std::span<const Mistakes> sets, std::span<const Index> slots) const;
 
   // The set with its continuous values (ε, the mask's number) where the residual is least.
   Mistakes fitted(Mistakes set, std::span<const Index> slots, int most_steps = 12) const;
-  // The loss that a fit of the first of them may come down to, as the slope tells.
-  double attainable(const Mistakes& set, std::span<const Index> slots) const;
+  // The loss that a fit of the first of them starts from, and what it may come down to as the slope
+  // tells.
+  struct Prospect {
+    double here, attainable;
+  };
+  Prospect prospect(const Mistakes& set, std::span<const Index> slots) const;
 
   // Whether every stage's residual is within `times` the rounding measured with these mistakes.
   bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;
@@ -63,8 +76,10 @@ class Evaluation {
   const Replay& replay_;
   reference::GptOptions right_;
   reference::Numbers numbers_;
-  Trace base_;
+  Trace base_, rounded_base_;
   std::vector<double> floor_;
+  mutable std::unique_ptr<Replayed> replayed_;
+  mutable std::map<std::vector<double>, Score> scored_;  // by fingerprint and slots
 };
 
 }  // namespace prenorm

@@ -6,6 +6,7 @@
 
 #include "prenorm/kernels/matmul.h"
 #include "prenorm/kernels/matmul_wide.h"
+#include "prenorm/study/diagnose_elementwise.h"
 
 namespace prenorm {
 namespace {
@@ -89,6 +90,18 @@ reference::LayerNormParameters<double> wide(const reference::LayerNormParameters
   return {reference::cast<double>(p.weight), reference::cast<double>(p.bias)};
 }
 
+// Whether other options made the same of the same inputs, but for the last bits of double: as a mask
+// of −1e4 does. What comes after it is the same then, too.
+bool changes_nothing(const TracedStage& before, const TracedStage& now) {
+  constexpr double kLastBits = 1e-13;
+  if (before.computed == nullptr || before.inputs != now.inputs ||
+      before.computed->shape() != now.computed->shape()) {
+    return false;
+  }
+  return mean_square_difference(*before.computed, *now.computed) <=
+         kLastBits * kLastBits * mean_square(*before.computed);
+}
+
 }  // namespace
 
 DiagnosePass::DiagnosePass(const Runtime& run, const DiagnoseModel& model,
@@ -123,6 +136,10 @@ DiagnosePass::Shared DiagnosePass::stage(Index slot, std::vector<Shared> inputs,
     }
   }
   out.computed = std::make_shared<const Values>(compute());
+  if (base_ != nullptr && changes_nothing(base_->at(slot), out)) {
+    out = base_->at(slot);
+    return out.used;
+  }
   out.used = out.computed;
   const auto theirs = problem_.theirs.find(slot);
   if (theirs != problem_.theirs.end()) {
@@ -221,7 +238,7 @@ DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
   const auto& options = options_.h[static_cast<std::size_t>(layer)].attn.core;
   return stage(stages_.of(layer, Stage::kAttended), {qkv}, key_of(options), [&] {
     const Values sequences = qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
-    const Values out = reference::attention(sequences, options);
+    const Values out = quick_attention(run_, sequences, options, spread_);
     return out.reshaped({out.rows(), out.columns()});
   });
 }
@@ -229,7 +246,7 @@ DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
 DiagnosePass::Shared DiagnosePass::activate(Index layer, const Shared& x) {
   const auto& options = options_.h[static_cast<std::size_t>(layer)].mlp.act;
   return stage(stages_.of(layer, Stage::kAct), {x}, key_of(options),
-               [&] { return reference::activation(*x, options); });
+               [&] { return quick_activation(run_, *x, options, spread_); });
 }
 
 DiagnosePass::Shared DiagnosePass::sum(Index slot, const Shared& x, const Shared& y, bool missing,

@@ -12,16 +12,31 @@ namespace prenorm {
 
 using reference::Numbers;
 
+namespace {
+
+// Σ f(i) over n in four chains, which a processor adds at the same time.
+double sum_of(Index n, const auto& f) {
+  double sum[4] = {};
+  Index i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (Index k = 0; k < 4; ++k) sum[k] += f(i + k);
+  }
+  for (; i < n; ++i) sum[0] += f(i);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+}  // namespace
+
 double mean_square_difference(const Values& a, const Values& b) {
-  double sum = 0.0;
-  for (Index i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  const double *x = a.row(0), *y = b.row(0);
+  const double sum = sum_of(a.size(), [&](Index i) { return (x[i] - y[i]) * (x[i] - y[i]); });
   const double mean = sum / static_cast<double>(std::max<Index>(1, a.size()));
   return std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
 }
 
 double mean_square(const Values& a) {
-  double sum = 0.0;
-  for (const double x : a) sum += x * x;
+  const double* x = a.row(0);
+  const double sum = sum_of(a.size(), [&](Index i) { return x[i] * x[i]; });
   return sum / static_cast<double>(std::max<Index>(1, a.size()));
 }
 
@@ -91,23 +106,21 @@ Trace Replay::run(const reference::GptOptions& options, const Trace* base, bool 
   return pass.run();
 }
 
-std::vector<double> Replay::floor(const reference::GptOptions& options, Numbers numbers,
-                                  const Trace& exact) const {
+Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers,
+                          const Trace* base) const {
   reference::GptOptions small = options;
   const bool narrow = numbers == Numbers::kBfloat16 || numbers == Numbers::kFloat16;
   reference::compute_in(small, narrow ? numbers : Numbers::kFloat32);
-  const Trace rounded = run(small, nullptr, true, Arithmetic::kFloat);
-  std::vector<double> floor(static_cast<std::size_t>(stages_.count()), 0.0);
+  return run(small, base, true, Arithmetic::kFloat);
+}
+
+double Replay::rounding(Index slot, const Trace& exact, const Trace& rounded) const {
   constexpr double kUnit = 0x1p-24;  // half a unit in the last place of float32
-  for (const Index slot : observed_) {
-    if (exact.at(slot).computed == nullptr) continue;  // a module that is never called
-    const double size = mean_square(*exact.at(slot).computed);
-    const double found =
-        mean_square_difference(*exact.at(slot).computed, *rounded.at(slot).computed);
-    const double least = std::max(size * kUnit * kUnit / 3.0, std::numeric_limits<double>::min());
-    floor[static_cast<std::size_t>(slot)] = std::max(found, least);
-  }
-  return floor;
+  if (exact.at(slot).computed == nullptr) return 0.0;  // a module that is never called
+  const double size = mean_square(*exact.at(slot).computed);
+  const double found = mean_square_difference(*exact.at(slot).computed, *rounded.at(slot).computed);
+  const double least = std::max(size * kUnit * kUnit / 3.0, std::numeric_limits<double>::min());
+  return std::max(found, least);
 }
 
 }  // namespace prenorm

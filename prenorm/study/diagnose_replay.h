@@ -75,11 +75,13 @@ class Replay {
   Trace run(const reference::GptOptions& options, const Trace* base = nullptr, bool spread = true,
             Arithmetic arithmetic = Arithmetic::kDouble) const;
 
-  // Mean squares of the rounding of each observed stage, by slot: the same pass in float32
-  // arithmetic, or in a type of fewer bits, against `exact`, stage by stage from the same inputs.
-  // Never zero. Not to be called by several threads at once.
-  std::vector<double> floor(const reference::GptOptions& options, reference::Numbers numbers,
-                            const Trace& exact) const;
+  // The same pass in float32 arithmetic, or in a type of fewer bits. Not to be called by several
+  // threads at once.
+  Trace rounded_run(const reference::GptOptions& options, reference::Numbers numbers,
+                    const Trace* base = nullptr) const;
+  // Mean square of the rounding of an observed stage: what such a pass makes of it against `exact`,
+  // from the same inputs where the dump has them. Never zero but where the stage is not computed.
+  double rounding(Index slot, const Trace& exact, const Trace& rounded) const;
 
  private:
   class Pass;

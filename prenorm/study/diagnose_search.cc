@@ -162,7 +162,11 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   std::vector<Mistakes> fitted;
   for (const Mistakes& set : best_fits(fits, slots)) {
     const Evaluation& on = screen(looks_ahead(set));
-    if (on.attainable(set, slots) > 100.0 * best + 1e3) continue;
+    // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
+    // along it.
+    constexpr double kHopeless = 0.7, kFar = 1e3;
+    const auto [here, attainable] = on.prospect(set, slots);
+    if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here)) continue;
     fitted.push_back(with_zero_mask_named(on.fitted(set, slots, 8)));
   }
   score(fitted);
@@ -237,27 +241,46 @@ void DiagnoseSearch::prune(Candidate& found, std::span<const Index> slots) const
   }
 }
 
+// Beside what was found, one more in one place.
+void DiagnoseSearch::add_local(const DiagnoseScope& scope, const Candidate& found,
+                               Candidates& next) {
+  const Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
+  // The same mistake in all layers is the simpler explanation.
+  const bool better =
+      next.empty() ||
+      (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost);
+  next.insert(better ? next.begin() : next.end(), local.begin(), local.end());
+}
+
+// Beside the best that is everywhere, another that is, if both together explain the scope.
+void DiagnoseSearch::add_pairs(const DiagnoseScope& scope, Candidates& next) {
+  const auto whole = std::ranges::find_if(next, [](const Candidate& candidate) {
+    return std::ranges::all_of(candidate.mistakes,
+                               [](const MistakeChoice& m) { return m.where.empty(); });
+  });
+  if (whole == next.end()) return;
+  const Candidates pairs = ranked(extended(whole->mistakes, scope.likely), scope.slots);
+  if (pairs.empty() || !explains(pairs.front(), scope.slots)) return;
+  next.insert(next.begin(), pairs.begin(), pairs.end());
+}
+
+// One mistake after another. Of a scope that is far off, two that are everywhere come after those in
+// one place, which are quickly screened and do not explain it by chance.
 DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
                                                      Candidates& singles) {
   Candidate found{{}, full_->base_score(scope.slots)};
   for (std::size_t round = 0; round < kMostMistakes; ++round) {
     Candidates next = ranked(extended(found.mistakes, scope.likely), scope.slots);
     bool enough = !next.empty() && explains(next.front(), scope.slots);
-    if (!enough && round == 0 && !scope.others.empty()) {
-      // Two mistakes everywhere are fewer hypotheses than one in each layer.
-      const Candidates pairs =
-          next.empty() ? Candidates{}
-                       : ranked(extended(next.front().mistakes, scope.likely), scope.slots);
-      enough = !pairs.empty() && explains(pairs.front(), scope.slots);
-      if (enough) next.insert(next.begin(), pairs.begin(), pairs.end());
-    }
-    if (!enough && !scope.others.empty()) {
-      Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
-      // The same mistake in all layers is the simpler explanation.
-      const bool better =
-          next.empty() ||
-          (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost);
-      next.insert(better ? next.begin() : next.end(), local.begin(), local.end());
+    const bool local_first = found.score.loss > kFarOff;
+    for (const bool local : {local_first, !local_first}) {
+      if (enough || scope.others.empty()) break;
+      if (local) {
+        add_local(scope, found, next);
+      } else if (round == 0 && !next.empty()) {
+        add_pairs(scope, next);
+      }
+      enough = !next.empty() && explains(next.front(), scope.slots);
     }
     if (next.empty() || next.front().score.cost + kWorthwhile > found.score.cost) break;
     if (round == 0) singles = next;

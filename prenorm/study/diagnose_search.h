@@ -64,6 +64,7 @@ class DiagnoseSearch {
 
   static constexpr double kCleanTimes = 2.5;   // what is explained is within so many roundings
   static constexpr double kWorthwhile = 0.9;   // of cost: about half of one stage's residual
+  static constexpr double kFarOff = 1e4;       // of loss: nothing explains so much by chance
   static constexpr double kMostEffort = 1e12;  // multiplications: a minute or so
 
   Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
@@ -77,6 +78,8 @@ class DiagnoseSearch {
   std::vector<Mistakes> best_fits(const std::vector<Mistakes>& sets,
                                   std::span<const Index> slots) const;
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
+  void add_local(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
+  void add_pairs(const DiagnoseScope& scope, Candidates& next);
   Candidate one_by_one(const DiagnoseScope& scope, Candidates& singles);
   Candidate by_pairs(const DiagnoseScope& scope, const Mistakes& start, const Candidates& singles);
   Candidate with_pairs(const DiagnoseScope& scope, const Candidate& found,

@@ -45,9 +45,9 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
 std::vector<Index> DiagnoseSearch::departing(const Mistakes& mistakes, std::span<const Index> slots,
                                              double times) const {
   std::vector<Index> bad;
-  const Trace found = full_->trace(mistakes);
-  const std::vector<double> floor =
-      mistakes.empty() ? full_->floor() : full_->floor_of(mistakes, found);
+  const Evaluation::Replayed* replayed = mistakes.empty() ? nullptr : &full_->replayed(mistakes);
+  const Trace& found = replayed == nullptr ? full_->base() : replayed->trace;
+  const std::vector<double>& floor = replayed == nullptr ? full_->floor() : replayed->floor;
   for (const Index slot : slots) {
     if (found.at(slot).computed == nullptr ||
         found.residual(slot) > times * times * floor[static_cast<std::size_t>(slot)]) {

@@ -44,10 +44,10 @@ TEST(Replay, a_stage_is_replayed_from_the_dumps_own_input) {
               Dumped::kStages);
   const Replay replay(run, model, input.problem);
   const Trace trace = replay.run(model.options());
-  const std::vector<double> floor = replay.floor(model.options(), Numbers::kFloat32, trace);
+  const Trace rounded = replay.rounded_run(model.options(), Numbers::kFloat32);
   for (const Index slot : replay.observed()) {
     const bool mistaken = replay.stages().name(slot) == "transformer.h.1.ln_1";
-    const double times = trace.residual(slot) / floor[static_cast<std::size_t>(slot)];
+    const double times = trace.residual(slot) / replay.rounding(slot, trace, rounded);
     EXPECT_EQ(times > 6.25, mistaken) << replay.stages().name(slot) << " " << times;
   }
 }

@@ -1,0 +1,58 @@
+#include "prenorm/kernels/exp_wide.h"
+
+#ifndef PRENORM_KERNELS_EXP_WIDE_TARGET  // this file is read once for each target
+#define PRENORM_KERNELS_EXP_WIDE_TARGET
+namespace prenorm::kernels {
+
+struct ExpWideTarget {
+  void (*exp)(Index n, double* x);
+};
+
+}  // namespace prenorm::kernels
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "prenorm/kernels/exp_wide.cc"
+#include "prenorm/kernels/targets.h"
+// The per-target parts come after the target has been chosen.
+#include <hwy/contrib/math/math-inl.h>
+
+#include "prenorm/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace {
+
+HWY_INLINE void exp_vector(double* x) {
+  // Beyond the largest double the sum that this goes into is infinite all the same.
+  const VD bounded = hn::Min(hn::LoadU(DD(), x), hn::Set(DD(), 709.0));
+  hn::StoreU(hn::Exp(DD(), bounded), DD(), x);
+}
+
+void exp(Index n, double* x) {
+  Index i = 0;
+  for (; i + kDoubleLanes <= n; i += kDoubleLanes) exp_vector(x + i);
+  if (i == n) return;
+  double rest[kDoubleLanes] = {};
+  for (Index k = i; k < n; ++k) rest[k - i] = x[k];
+  exp_vector(rest);
+  for (Index k = i; k < n; ++k) x[k] = rest[k - i];
+}
+
+}  // namespace
+
+constexpr ExpWideTarget kExpWideTarget = {exp};
+#endif
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace prenorm::kernels {
+
+PRENORM_TARGET_TABLE(ExpWideTarget, exp_wide_target, kExpWideTarget)
+
+void exp_wide(Isa isa, Index n, double* x) { exp_wide_target(isa).exp(n, x); }
+
+}  // namespace prenorm::kernels
+#endif

@@ -1,0 +1,255 @@
+#include "prenorm/study/diagnose_elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "prenorm/kernels/exp_wide.h"
+#include "prenorm/reference/heads.h"
+
+namespace prenorm {
+namespace {
+
+using reference::Activation;
+using reference::AttentionOptions;
+using reference::HeadPlace;
+using reference::MaskMistake;
+using reference::Numbers;
+
+constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+
+void run_pieces(const Runtime& run, Index pieces, bool spread, const auto& body) {
+  if (spread) {
+    run.pool().run(pieces, [&](Index i, int) { body(i); });
+  } else {
+    for (Index i = 0; i < pieces; ++i) body(i);
+  }
+}
+
+// --- Attention ----------------------------------------------------------------------------------
+
+// The keys [first, last) whose scores query t needs.
+struct KeyRange {
+  Index first, last;
+};
+
+KeyRange seen_keys(const AttentionOptions& options, Index t, Index time) {
+  if (!options.causal || options.mistakes.mask == MaskMistake::kOff) return {0, time};
+  if (options.mistakes.mask == MaskMistake::kInverted) return {t, time};
+  const bool shifted = options.mistakes.mask == MaskMistake::kShifted;
+  return {0, std::min(time, t + 1 + (shifted ? options.mistakes.mask_shift : 0))};
+}
+
+// One head of one sequence.
+class Head {
+ public:
+  Head(Isa isa, const Values& qkv, const HeadPlace& place, const AttentionOptions& options)
+      : isa_(isa),
+        options_(options),
+        time_(place.time),
+        width_(place.head_width),
+        q_(take(qkv, place, 'q')),
+        k_(reference::transposed(rounded(take(qkv, place, 'k'), options.cache_numbers))),
+        v_(rounded(take(qkv, place, 'v'), options.cache_numbers)),
+        p_({time_, time_}) {}
+
+  Values output() {
+    scores();
+    if (options_.mistakes.softmax_over_queries) {
+      softmax_of_columns();
+    } else {
+      softmax_of_rows();
+    }
+    p_ = rounded(std::move(p_), options_.numbers);
+    Values o({time_, width_});
+    for (Index t = 0; t < time_; ++t) {
+      double* out = o.row(t);
+      for (Index s = 0; s < time_; ++s) {
+        const double p = p_(t, s);
+        if (p == 0.0) continue;  // a key that is not seen may even hold a NaN
+        const double* v = v_.row(s);
+        for (Index d = 0; d < width_; ++d) out[d] += p * v[d];
+      }
+    }
+    return rounded(std::move(o), options_.numbers);
+  }
+
+ private:
+  static Values take(const Values& qkv, const HeadPlace& place, char part,
+                     const AttentionOptions& options) {
+    const auto& mistakes = options.mistakes;
+    const bool in_a_row = mistakes.split == reference::HeadSplit::kSlices ||
+                          mistakes.split == reference::HeadSplit::kInterleaved;
+    if (!in_a_row) return take_head(qkv, place, part, mistakes);
+    Values out({place.time, place.head_width});
+    for (Index t = 0; t < place.time; ++t) {
+      const reference::Place from = packed_place(place, part, t, 0, mistakes);
+      std::copy_n(qkv.row(from.row) + from.column, place.head_width, out.row(t));
+    }
+    return out;
+  }
+  Values take(const Values& qkv, const HeadPlace& place, char part) const {
+    return take(qkv, place, part, options_);
+  }
+
+  // p ← scores, the sums in the textbook's order; −∞ where a key is not seen.
+  void scores() {
+    const double scale = reference::score_scale<double>(options_, width_);
+    const bool set_to_value =
+        options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
+    for (Index t = 0; t < time_; ++t) {
+      const auto [first, last] = seen_keys(options_, t, time_);
+      double* row = p_.row(t);
+      for (Index d = 0; d < width_; ++d) {
+        const double q = q_(t, d);
+        const double* k = k_.row(d);
+        for (Index s = first; s < last; ++s) row[s] += q * k[s];
+      }
+      for (Index s = first; s < last; ++s) row[s] *= scale;
+      const double others = set_to_value ? options_.mistakes.mask_value : kUnseen;
+      std::fill(row, row + first, others);
+      std::fill(row + last, row + time_, others);
+    }
+    p_ = rounded(std::move(p_), options_.numbers);
+  }
+
+  void softmax_of_rows() {
+    for (Index t = 0; t < time_; ++t) {
+      double* row = p_.row(t);
+      const double top = *std::max_element(row, row + time_);
+      if (top == kUnseen) {
+        std::fill_n(row, time_, 0.0);
+        continue;
+      }
+      for (Index s = 0; s < time_; ++s) row[s] -= top;
+      kernels::exp_wide(isa_, time_, row);
+      double sum = 0.0;
+      for (Index s = 0; s < time_; ++s) sum += row[s];
+      for (Index s = 0; s < time_; ++s) row[s] /= sum;
+    }
+  }
+
+  void softmax_of_columns() {
+    std::vector<double> top(static_cast<std::size_t>(time_), kUnseen), sum(top.size(), 0.0);
+    const auto each = [&](const auto& body) {
+      for (Index t = 0; t < time_; ++t) {
+        for (Index s = 0; s < time_; ++s) body(p_(t, s), static_cast<std::size_t>(s));
+      }
+    };
+    each([&](double p, std::size_t s) { top[s] = std::max(top[s], p); });
+    each([&](double& p, std::size_t s) { p -= top[s] == kUnseen ? 0.0 : top[s]; });
+    kernels::exp_wide(isa_, p_.size(), p_.row(0));
+    each([&](double p, std::size_t s) { sum[s] += p; });
+    each([&](double& p, std::size_t s) { p /= sum[s] == 0.0 ? 1.0 : sum[s]; });
+  }
+
+  Isa isa_;
+  const AttentionOptions& options_;
+  Index time_, width_;
+  Values q_, k_, v_;  // [T, D], [D, T], [T, D]
+  Values p_;          // [T, T]: scores, then probabilities
+};
+
+// --- Activations --------------------------------------------------------------------------------
+
+// Φ from a table of it and the derivatives of φ, which are polynomials times φ: Taylor's series
+// around the nearest of its points, whose rest is below 1e-16.
+class NormalCdf {
+ public:
+  NormalCdf() {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const double x = (static_cast<double>(i) - kHalf) / kPerUnit;
+      const double density = reference::normal_density(x);
+      double before = 0.0, here = 1.0, factorial = 1.0;  // Hermite's polynomials, i!
+      points_[i][0] = reference::normal_cdf(x);
+      for (std::size_t term = 1; term < kTerms; ++term) {
+        factorial *= static_cast<double>(term);
+        points_[i][term] = (term % 2 == 1 ? here : -here) * density / factorial;
+        const double next = x * here - static_cast<double>(term - 1) * before;
+        before = here;
+        here = next;
+      }
+    }
+  }
+
+  double operator()(double x) const {
+    const double scaled = x * kPerUnit;
+    if (!(std::abs(scaled) < kHalf - 1.0)) return reference::normal_cdf(x);
+    const double nearest = std::floor(scaled + 0.5);
+    const auto& c = points_[static_cast<std::size_t>(nearest + kHalf)];
+    const double h = x - nearest / kPerUnit;
+    double sum = c[kTerms - 1];
+    for (std::size_t term = kTerms - 1; term-- > 0;) sum = sum * h + c[term];
+    return sum;
+  }
+
+ private:
+  static constexpr double kPerUnit = 32.0, kHalf = 256.0;  // from −8 to 8
+  static constexpr std::size_t kTerms = 8;
+  std::array<std::array<double, kTerms>, 513> points_;
+};
+
+// y ← act(x), n numbers.
+void activate(Isa isa, Activation kind, Index n, const double* x, double* y) {
+  static const NormalCdf cdf;
+  if (kind == Activation::kGelu) {
+    for (Index i = 0; i < n; ++i) y[i] = x[i] * cdf(x[i]);
+  } else if (kind == Activation::kRelu) {
+    for (Index i = 0; i < n; ++i) y[i] = reference::activate(kind, x[i]);
+  } else {  // x sigmoid(z)
+    const bool quick = kind == Activation::kGeluQuick;
+    for (Index i = 0; i < n; ++i) {
+      y[i] = quick ? -1.702 * x[i] : -reference::gelu_tanh_argument(x[i]);
+    }
+    kernels::exp_wide(isa, n, y);
+    for (Index i = 0; i < n; ++i) y[i] = x[i] / (1.0 + y[i]);
+  }
+}
+
+}  // namespace
+
+Values quick_attention(const Runtime& run, const Values& qkv, const AttentionOptions& options,
+                       bool spread) {
+  const HeadPlace whole = reference::check_heads(qkv, options.heads, options.mistakes);
+  Values out(reference::with_columns(qkv, whole.width()));
+  run_pieces(run, whole.batch * whole.heads, spread, [&](Index i) {
+    HeadPlace place = whole;
+    place.b = i / whole.heads;
+    place.h = i % whole.heads;
+    const Values o = Head(run.isa(), qkv, place, options).output();
+    if (options.mistakes.no_merge_transpose) {
+      put_merged(o, place, options.mistakes, out);
+      return;
+    }
+    for (Index t = 0; t < place.time; ++t) {
+      std::copy_n(o.row(t), place.head_width,
+                  out.row(place.b * place.time + t) + place.h * place.head_width);
+    }
+  });
+  return out;
+}
+
+Values quick_activation(const Runtime& run, const Values& x,
+                        const reference::ActivationOptions& options, bool spread) {
+  constexpr Index kPiece = 4096;
+  Values y(x.shape());
+  const Values* from = &x;
+  Values input;
+  if (options.input_numbers != Numbers::kExact) {
+    input = rounded(x, options.input_numbers);
+    from = &input;
+  }
+  run_pieces(run, (x.size() + kPiece - 1) / kPiece, spread, [&](Index i) {
+    const Index first = i * kPiece, count = std::min(kPiece, x.size() - first);
+    double* out = y.row(0) + first;
+    activate(run.isa(), options.kind, count, from->row(0) + first, out);
+    for (Index k = 0; k < count && options.numbers != Numbers::kExact; ++k) {
+      out[k] = reference::round_to(out[k], options.numbers);
+    }
+  });
+  return y;
+}
+
+}  // namespace prenorm
