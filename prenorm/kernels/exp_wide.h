@@ -1,6 +1,6 @@
-// e^x in double, elementwise, beside matmul_wide.h: for replays, whose results are never stored. The
-// error is at most 2 ulp and, unlike that of the kernels which train and run models, not fixed to
-// the bit over instruction sets.
+// e^x in double, elementwise, beside matmul_wide.h: for replays, whose results are never stored.
+// The error is at most 2 ulp and, unlike that of the kernels which train and run models, not fixed
+// to the bit over instruction sets.
 #pragma once
 #include "prenorm/base/index.h"
 #include "prenorm/kernels/isa.h"

@@ -8,7 +8,8 @@
 namespace prenorm::kernels {
 
 struct MatmulWideTarget {
-  void (*matmul)(Index m, Index k, Index n, const double* a, const float* b, double* c);
+  void (*wide)(Index m, Index k, Index n, const double* a, const float* b, double* c);
+  void (*single)(Index m, Index k, Index n, const float* a, const float* b, float* c);
 };
 
 }  // namespace prenorm::kernels
@@ -25,77 +26,94 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 #if PRENORM_FMA_TARGET
 namespace {
 
-constexpr int kWideVectors = 2;  // columns of a tile, in vectors
-constexpr Index kWideColumns = kWideVectors * kDoubleLanes;
+constexpr int kVectors = 2;  // columns of a tile, in vectors
 constexpr int kTileRows =
     HWY_TARGET == HWY_AVX3 ? 8 : 4;  // as many sums as there are registers for
-constexpr Index kDepth = 128;        // rows of b that are widened at a time
+constexpr Index kDepth = 128;        // rows of b that are copied at a time
 
-// A tile of kRows rows: the chains go on from c unless `first`. panel: [depth, kWideColumns].
-template <int kRows>
-HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const double* a,
-                     const double* panel, double* c) {
-  const DD dd;
-  VD sum[kRows * kWideVectors];
+// D: the vectors of the sums' type, DD or DF.
+template <class D>
+constexpr Index lanes_of(D) {
+  return static_cast<Index>(sizeof(hn::Vec<D>) / sizeof(hn::TFromD<D>));
+}
+template <class D>
+constexpr Index kColumns = kVectors* lanes_of(D());
+
+// A tile of kRows rows: the chains go on from c unless `first`. panel: [depth, kColumns].
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const T* a, const T* panel, T* c) {
+  const D d;
+  using V = hn::Vec<D>;
+  V sum[kRows * kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kWideVectors; ++v) {
-      sum[r * kWideVectors + v] =
-          first ? hn::Zero(dd) : hn::LoadU(dd, c + r * n + v * kDoubleLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r * kVectors + v] = first ? hn::Zero(d) : hn::LoadU(d, c + r * n + v * lanes_of(d));
     }
   }
   for (Index i = 0; i < depth; ++i) {
-    const VD w_0 = hn::Load(dd, panel + i * kWideColumns);
-    const VD w_1 = hn::Load(dd, panel + i * kWideColumns + kDoubleLanes);
+    const V w_0 = hn::Load(d, panel + i * kColumns<D>);
+    const V w_1 = hn::Load(d, panel + i * kColumns<D> + lanes_of(d));
     for (int r = 0; r < kRows; ++r) {
-      const VD x = hn::Set(dd, a[r * k + i]);
-      sum[r * kWideVectors] = hn::MulAdd(x, w_0, sum[r * kWideVectors]);
-      sum[r * kWideVectors + 1] = hn::MulAdd(x, w_1, sum[r * kWideVectors + 1]);
+      const V x = hn::Set(d, a[r * k + i]);
+      sum[r * kVectors] = hn::MulAdd(x, w_0, sum[r * kVectors]);
+      sum[r * kVectors + 1] = hn::MulAdd(x, w_1, sum[r * kVectors + 1]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kWideVectors; ++v) {
-      hn::StoreU(sum[r * kWideVectors + v], dd, c + r * n + v * kDoubleLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(sum[r * kVectors + v], d, c + r * n + v * lanes_of(d));
     }
   }
 }
 
-// Columns of b, widened and close together: rows that are a power of two apart share cache lines.
-HWY_INLINE void widen(Index depth, Index n, const float* b, double* panel) {
+HWY_INLINE VD load_as(DD d, const float* b) { return hn::PromoteTo(d, hn::LoadU(DHalf(), b)); }
+HWY_INLINE VF load_as(DF d, const float* b) { return hn::LoadU(d, b); }
+
+// Columns of b in the sums' type and close together: rows that are a power of two apart share cache
+// lines.
+template <class D>
+HWY_INLINE void copy(D d, Index depth, Index n, const float* b, hn::TFromD<D>* panel) {
   for (Index i = 0; i < depth; ++i) {
-    for (int v = 0; v < kWideVectors; ++v) {
-      hn::Store(hn::PromoteTo(DD(), hn::LoadU(DHalf(), b + i * n + v * kDoubleLanes)), DD(),
-                panel + i * kWideColumns + v * kDoubleLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      hn::Store(load_as(d, b + i * n + v * lanes_of(d)), d,
+                panel + i * kColumns<D> + v * lanes_of(d));
     }
   }
 }
 
 // The columns that fill no tile.
-HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool first,
-                     const double* a, const float* b, double* c) {
+template <typename T>
+HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool first, const T* a,
+                     const float* b, T* c) {
   for (Index r = 0; r < m; ++r) {
     for (Index o = from; o < n; ++o) {
-      double sum = first ? 0.0 : c[r * n + o];
+      T sum = first ? T(0) : c[r * n + o];
       for (Index i = 0; i < depth; ++i) {
-        sum = std::fma(a[r * k + i], static_cast<double>(b[i * n + o]), sum);
+        sum = std::fma(a[r * k + i], static_cast<T>(b[i * n + o]), sum);
       }
       c[r * n + o] = sum;
     }
   }
 }
 
-void matmul(Index m, Index k, Index n, const double* a, const float* b, double* c) {
-  alignas(64) double panel[kDepth * kWideColumns];
-  if (k == 0) std::fill_n(c, m * n, 0.0);
-  const Index tiled = n - n % kWideColumns;
+template <class D, typename T = hn::TFromD<D>>
+void matmul(Index m, Index k, Index n, const T* a, const float* b, T* c) {
+  alignas(64) T panel[kDepth * kColumns<D>];
+  if (k == 0) std::fill_n(c, m * n, T(0));
+  const Index tiled = n - n % kColumns<D>;
   for (Index i = 0; i < k; i += kDepth) {
     const Index depth = std::min(kDepth, k - i);
-    for (Index o = 0; o < tiled; o += kWideColumns) {
-      widen(depth, n, b + i * n + o, panel);
+    for (Index o = 0; o < tiled; o += kColumns<D>) {
+      copy(D(), depth, n, b + i * n + o, panel);
       Index r = 0;
       for (; r + kTileRows <= m; r += kTileRows) {
-        tile<kTileRows>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+        tile<kTileRows, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
       }
-      for (; r < m; ++r) tile<1>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+      if (kTileRows > 4 && r + 4 <= m) {
+        tile<4, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+        r += 4;
+      }
+      for (; r < m; ++r) tile<1, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
     }
     edge(m, depth, k, n, tiled, i == 0, a + i, b + i * n, c);
   }
@@ -103,7 +121,7 @@ void matmul(Index m, Index k, Index n, const double* a, const float* b, double* 
 
 }  // namespace
 
-constexpr MatmulWideTarget kMatmulWideTarget = {matmul};
+constexpr MatmulWideTarget kMatmulWideTarget = {matmul<DD>, matmul<DF>};
 #endif
 }  // namespace prenorm::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -114,7 +132,11 @@ namespace prenorm::kernels {
 PRENORM_TARGET_TABLE(MatmulWideTarget, matmul_wide_target, kMatmulWideTarget)
 
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const float* b, double* c) {
-  matmul_wide_target(isa).matmul(m, k, n, a, b, c);
+  matmul_wide_target(isa).wide(m, k, n, a, b, c);
+}
+
+void matmul_single(Isa isa, Index m, Index k, Index n, const float* a, const float* b, float* c) {
+  matmul_wide_target(isa).single(m, k, n, a, b, c);
 }
 
 }  // namespace prenorm::kernels

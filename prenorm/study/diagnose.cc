@@ -194,10 +194,14 @@ class Diagnoser {
     MistakeChoice choice = first;
     choice.where.clear();
     const Trace before = e.trace(settled);
-    for (Mistakes others : {all, global}) {
+    std::vector<Mistakes> tried{all};
+    if (global.size() < all.size()) tried.push_back(global);
+    for (Mistakes& others : tried) {
       others.push_back(choice);
-      const Mistakes with = has_continuous_value(first) ? e.fitted(others, slots) : others;
-      if (no_worse(before, e.trace(with), slots)) return with;
+      const bool fits = has_continuous_value(first);
+      if (fits && e.hopeless(others, e.score(before, slots).loss, slots)) continue;
+      const Mistakes with = fits ? e.fitted(others, slots) : others;
+      if (e.no_worse(before, e.trace(with), slots)) return with;
     }
     return std::nullopt;
   }
@@ -217,15 +221,6 @@ class Diagnoser {
       choice.number = number;
       return;
     }
-  }
-
-  // Whether no stage is further off than before by more than its rounding.
-  bool no_worse(const Trace& before, const Trace& after, const std::vector<Index>& slots) const {
-    return std::ranges::all_of(slots, [&](Index slot) {
-      const double floor = evaluation().floor()[static_cast<std::size_t>(slot)];
-      if (after.at(slot).computed == nullptr) return before.at(slot).computed == nullptr;
-      return after.residual(slot) <= 1.5 * before.residual(slot) + 2.0 * floor;
-    });
   }
 
   // What one stage leaves open, the others may tell.

@@ -45,15 +45,18 @@ KeyRange seen_keys(const AttentionOptions& options, Index t, Index time) {
 // One head of one sequence.
 class Head {
  public:
-  Head(Isa isa, const Values& qkv, const HeadPlace& place, const AttentionOptions& options)
+  // Of the first `queries` tokens.
+  Head(Isa isa, const Values& qkv, const HeadPlace& place, const AttentionOptions& options,
+       Index queries)
       : isa_(isa),
         options_(options),
         time_(place.time),
+        queries_(queries),
         width_(place.head_width),
         q_(take(qkv, place, 'q')),
         k_(reference::transposed(rounded(take(qkv, place, 'k'), options.cache_numbers))),
         v_(rounded(take(qkv, place, 'v'), options.cache_numbers)),
-        p_({time_, time_}) {}
+        p_({queries_, time_}) {}
 
   Values output() {
     scores();
@@ -63,8 +66,8 @@ class Head {
       softmax_of_rows();
     }
     p_ = rounded(std::move(p_), options_.numbers);
-    Values o({time_, width_});
-    for (Index t = 0; t < time_; ++t) {
+    Values o({queries_, width_});
+    for (Index t = 0; t < queries_; ++t) {
       double* out = o.row(t);
       for (Index s = 0; s < time_; ++s) {
         const double p = p_(t, s);
@@ -97,9 +100,8 @@ class Head {
   // p ← scores, the sums in the textbook's order; −∞ where a key is not seen.
   void scores() {
     const double scale = reference::score_scale<double>(options_, width_);
-    const bool set_to_value =
-        options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
-    for (Index t = 0; t < time_; ++t) {
+    const bool set_to_value = options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
+    for (Index t = 0; t < queries_; ++t) {
       const auto [first, last] = seen_keys(options_, t, time_);
       double* row = p_.row(t);
       for (Index d = 0; d < width_; ++d) {
@@ -116,7 +118,7 @@ class Head {
   }
 
   void softmax_of_rows() {
-    for (Index t = 0; t < time_; ++t) {
+    for (Index t = 0; t < queries_; ++t) {
       double* row = p_.row(t);
       const double top = *std::max_element(row, row + time_);
       if (top == kUnseen) {
@@ -134,7 +136,7 @@ class Head {
   void softmax_of_columns() {
     std::vector<double> top(static_cast<std::size_t>(time_), kUnseen), sum(top.size(), 0.0);
     const auto each = [&](const auto& body) {
-      for (Index t = 0; t < time_; ++t) {
+      for (Index t = 0; t < queries_; ++t) {
         for (Index s = 0; s < time_; ++s) body(p_(t, s), static_cast<std::size_t>(s));
       }
     };
@@ -147,9 +149,9 @@ class Head {
 
   Isa isa_;
   const AttentionOptions& options_;
-  Index time_, width_;
+  Index time_, queries_, width_;
   Values q_, k_, v_;  // [T, D], [D, T], [T, D]
-  Values p_;          // [T, T]: scores, then probabilities
+  Values p_;          // [queries, T]: scores, then probabilities
 };
 
 // --- Activations --------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ Values quick_attention(const Runtime& run, const Values& qkv, const AttentionOpt
     HeadPlace place = whole;
     place.b = i / whole.heads;
     place.h = i % whole.heads;
-    const Values o = Head(run.isa(), qkv, place, options).output();
+    const Values o = Head(run.isa(), qkv, place, options, place.time).output();
     if (options.mistakes.no_merge_transpose) {
       put_merged(o, place, options.mistakes, out);
       return;
@@ -228,6 +230,25 @@ Values quick_attention(const Runtime& run, const Values& qkv, const AttentionOpt
                   out.row(place.b * place.time + t) + place.h * place.head_width);
     }
   });
+  return out;
+}
+
+Values quick_attention_start(const Runtime& run, const Values& qkv, const AttentionOptions& options,
+                             Index rows) {
+  const auto& mistakes = options.mistakes;
+  HeadPlace place = reference::check_heads(qkv, options.heads, mistakes);
+  Values out({rows, place.width()});
+  if (mistakes.softmax_over_queries || mistakes.no_merge_transpose) {
+    const Values all = quick_attention(run, qkv, options, false);
+    std::copy_n(all.row(0), out.size(), out.row(0));
+    return out;
+  }
+  for (place.h = 0; place.h < place.heads; ++place.h) {
+    const Values o = Head(run.isa(), qkv, place, options, rows).output();
+    for (Index t = 0; t < rows; ++t) {
+      std::copy_n(o.row(t), place.head_width, out.row(t) + place.h * place.head_width);
+    }
+  }
   return out;
 }
 

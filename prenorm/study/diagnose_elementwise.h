@@ -14,6 +14,10 @@ namespace prenorm {
 Values quick_attention(const Runtime& run, const Values& qkv,
                        const reference::AttentionOptions& options, bool spread);
 
+// The first rows of the same, of one sequence [T, 3 C]: [rows, C].
+Values quick_attention_start(const Runtime& run, const Values& qkv,
+                             const reference::AttentionOptions& options, Index rows);
+
 // Of the same shape as x.
 Values quick_activation(const Runtime& run, const Values& x,
                         const reference::ActivationOptions& options, bool spread);

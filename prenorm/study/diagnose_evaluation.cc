@@ -53,8 +53,8 @@ const Evaluation::Replayed& Evaluation::replayed(const Mistakes& mistakes) const
   const reference::GptOptions options = with_mistakes(right_, mistakes);
   std::vector<double> print = fingerprint(options);
   if (replayed_ != nullptr && replayed_->fingerprint == print) return *replayed_;
-  replayed_ = std::make_unique<Replayed>(
-      Replayed{std::move(print), replay_.run(options, &base_), floor_});
+  replayed_ =
+      std::make_unique<Replayed>(Replayed{std::move(print), replay_.run(options, &base_), floor_});
   const Trace& exact = replayed_->trace;
   const Trace rounded = replay_.rounded_run(options, numbers_, &rounded_base_);
   for (const Index slot : replay_.observed()) {
@@ -69,32 +69,33 @@ Trace Evaluation::trace(const Mistakes& mistakes, bool spread) const {
   return replay_.run(with_mistakes(right_, mistakes), &base_, spread);
 }
 
-// A stage that the dump has and the mistaken model never computes cannot be right.
-double Evaluation::residual(const Trace& trace, Index slot) const {
+void Evaluation::add(Score& score, Index slot, double residual) const {
   constexpr double kHuge = 1e30;
-  const TracedStage& stage = trace.at(slot);
-  if (stage.computed == nullptr) return kHuge;
-  return std::min(kHuge, stage.residual / floor_[at(slot)]);
+  const double r = std::min(kHuge, residual / floor_[at(slot)]);
+  score.cost += std::log2(r + 0.1);
+  score.loss += r;
 }
 
+// A stage that the dump has and the mistaken model never computes cannot be right.
 Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
   Score score;
   for (const Index slot : slots) {
-    const double r = residual(trace, slot);
-    score.cost += std::log2(r + 0.1);
-    score.loss += r;
+    const TracedStage& stage = trace.at(slot);
+    add(score, slot, stage.computed == nullptr ? kInfinite : stage.residual);
   }
   return score;
 }
 
-std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets,
-                                      std::span<const Index> slots) const {
+std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<const Index> slots,
+                                      const Mistakes& start, Arithmetic arithmetic) const {
   std::vector<Score> out(sets.size());
   std::vector<std::vector<double>> keys(sets.size());
   std::vector<std::size_t> unknown;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     keys[i] = fingerprint(with_mistakes(right_, sets[i]));
     for (const Index slot : slots) keys[i].push_back(static_cast<double>(slot));
+    keys[i].push_back(static_cast<double>(arithmetic));
     const auto known = scored_.find(keys[i]);
     if (known != scored_.end()) {
       out[i] = known->second;
@@ -102,9 +103,11 @@ std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets,
       unknown.push_back(i);
     }
   }
+  if (unknown.empty()) return out;
+  const Trace from = start.empty() ? base_ : trace(start);
   on_threads(run_, static_cast<Index>(unknown.size()), [&](Index piece) {
     const std::size_t i = unknown[at(piece)];
-    out[i] = score(trace(sets[i], false), slots);
+    out[i] = score(replay_.run(with_mistakes(right_, sets[i]), &from, false, arithmetic), slots);
   });
   for (const std::size_t i : unknown) scored_.emplace(std::move(keys[i]), out[i]);
   return out;
@@ -182,6 +185,20 @@ Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most
     if (!moved) break;
   }
   return set;
+}
+
+bool Evaluation::hopeless(const Mistakes& set, double loss, std::span<const Index> slots) const {
+  constexpr double kTimes = 100.0, kMore = 1e3;
+  return std::ranges::count_if(set, has_continuous_value) == 1 &&
+         prospect(set, slots).attainable > kTimes * loss + kMore;
+}
+
+bool Evaluation::no_worse(const Trace& before, const Trace& after,
+                          std::span<const Index> slots) const {
+  return std::ranges::all_of(slots, [&](Index slot) {
+    if (after.at(slot).computed == nullptr) return before.at(slot).computed == nullptr;
+    return after.residual(slot) <= 1.5 * before.residual(slot) + 2.0 * floor_[at(slot)];
+  });
 }
 
 bool Evaluation::explains(const Mistakes& mistakes, std::span<const Index> slots,

@@ -50,9 +50,14 @@ class Evaluation {
 
   Trace trace(const Mistakes& mistakes, bool spread = true) const;
   Score score(const Trace& trace, std::span<const Index> slots) const;
+  // Adds a stage to a score: its mean square residual.
+  void add(Score& score, Index slot, double residual) const;
   Score base_score(std::span<const Index> slots) const { return score(base_, slots); }
-  // A set that was scored before is not replayed again.
-  std::vector<Score> scores(std::span<const Mistakes> sets, std::span<const Index> slots) const;
+  // A set that was scored before is not replayed again. `start`: mistakes that all sets begin with;
+  // what is the same with these alone is not replayed either.
+  std::vector<Score> scores(std::span<const Mistakes> sets, std::span<const Index> slots,
+                            const Mistakes& start = {},
+                            Arithmetic arithmetic = Arithmetic::kDouble) const;
 
   // The set with its continuous values (ε, the mask's number) where the residual is least.
   Mistakes fitted(Mistakes set, std::span<const Index> slots, int most_steps = 12) const;
@@ -63,11 +68,16 @@ class Evaluation {
   };
   Prospect prospect(const Mistakes& set, std::span<const Index> slots) const;
 
+  // Whether no fit of the set's one number comes near that loss.
+  bool hopeless(const Mistakes& set, double loss, std::span<const Index> slots) const;
+
+  // Whether no stage is further off than before by more than its rounding.
+  bool no_worse(const Trace& before, const Trace& after, std::span<const Index> slots) const;
+
   // Whether every stage's residual is within `times` the rounding measured with these mistakes.
   bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;
 
  private:
-  double residual(const Trace& trace, Index slot) const;
   double fit_step(const Trace& here, const Trace& beside, double by,
                   std::span<const Index> slots) const;
   bool fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const;

@@ -90,8 +90,15 @@ reference::LayerNormParameters<double> wide(const reference::LayerNormParameters
   return {reference::cast<double>(p.weight), reference::cast<double>(p.bias)};
 }
 
-// Whether other options made the same of the same inputs, but for the last bits of double: as a mask
-// of −1e4 does. What comes after it is the same then, too.
+// Whether what it makes of a token may depend on later ones.
+bool sees_later(const reference::AttentionOptions& options) {
+  const auto& m = options.mistakes;
+  return m.mask != reference::MaskMistake::kNone || m.softmax_over_queries ||
+         m.no_merge_transpose || m.split == reference::HeadSplit::kNoTranspose;
+}
+
+// Whether other options made the same of the same inputs, but for the last bits of double: as a
+// mask of −1e4 does. What comes after it is the same then, too.
 bool changes_nothing(const TracedStage& before, const TracedStage& now) {
   constexpr double kLastBits = 1e-13;
   if (before.computed == nullptr || before.inputs != now.inputs ||
@@ -159,6 +166,14 @@ Values DiagnosePass::product(const Values& x, const Floats& w) const {
                     kernels::Right::plain(ConstMatrix(w.row(0), {in, columns})),
                     Matrix(narrow_y.row(0), {rows, columns}), {});
     std::ranges::copy(narrow_y, y.begin());
+    return y;
+  }
+  if (arithmetic_ == Arithmetic::kQuick) {
+    const Floats single_x = reference::cast<float>(x);
+    Floats single_y({rows, columns});
+    kernels::matmul_single(run_.isa(), rows, in, columns, single_x.row(0), w.row(0),
+                           single_y.row(0));
+    std::ranges::copy(single_y, y.begin());
     return y;
   }
   constexpr Index kPiece = 16;
@@ -237,6 +252,10 @@ DiagnosePass::Shared DiagnosePass::linear(Index slot, const Shared& x,
 DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
   const auto& options = options_.h[static_cast<std::size_t>(layer)].attn.core;
   return stage(stages_.of(layer, Stage::kAttended), {qkv}, key_of(options), [&] {
+    const Index slot = stages_.of(layer, Stage::kCAttn);
+    if (whole_ != nullptr && sees_later(options) && qkv == base_->at(slot).used) {
+      return quick_attention_start(run_, *whole_->at(slot).used, options, qkv->rows());
+    }
     const Values sequences = qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
     const Values out = quick_attention(run_, sequences, options, spread_);
     return out.reshaped({out.rows(), out.columns()});
@@ -318,9 +337,7 @@ void DiagnosePass::logits(const Shared& x) {
   });
 }
 
-Trace DiagnosePass::run() {
-  Shared x = embed();
-  for (Index l = 0; l < stages_.layers(); ++l) x = block(l, x);
+void DiagnosePass::end(Shared x) {
   // The dump has the last call's result: an earlier one's is not known.
   const Index calls = options_.mistakes.final_norm_calls;
   if (calls > 0) {
@@ -331,6 +348,12 @@ Trace DiagnosePass::run() {
               [&] { return normalised(*x, model_.parameters.ln_f, options_.ln_f, calls); });
   }
   if (model_.has_head && problem_.has(stages_.logits())) logits(x);
+}
+
+Trace DiagnosePass::run() {
+  Shared x = embed();
+  for (Index l = 0; l < stages_.layers(); ++l) x = block(l, x);
+  end(x);
   return std::move(trace_);
 }
 

@@ -16,14 +16,20 @@ class DiagnosePass {
                bool spread, Arithmetic arithmetic);
   // The heads' compared columns, [C, columns].
   void set_heads(const Floats& tied, const Floats& untied);
+  // A trace like the one compared with, but of more tokens: attention that sees those reads them
+  // there, if its inputs are those of that trace.
+  void set_whole(const Trace* whole) { whole_ = whole; }
   Trace run();
+  // Parts of it: a block on [B·T, C], what comes after the last, and what they left.
+  Shared block(Index layer, const Shared& x);
+  void end(Shared x);
+  const Trace& trace() const { return trace_; }
 
  private:
   using Compute = std::function<Values()>;
 
   Shared stage(Index slot, std::vector<Shared> inputs, StageKey key, const Compute& compute);
   Shared embed();
-  Shared block(Index layer, const Shared& x);
   Shared pre_norm_block(Index layer, const Shared& x);
   Shared post_norm_block(Index layer, const Shared& x);
   Shared norm(Index slot, std::vector<Shared> inputs, bool second,
@@ -48,7 +54,7 @@ class DiagnosePass {
   const DiagnoseProblem& problem_;
   const StageList& stages_;
   const reference::GptOptions& options_;
-  const Trace* base_;
+  const Trace *base_, *whole_ = nullptr;
   bool spread_;
   Arithmetic arithmetic_;
   const Floats *tied_head_ = nullptr, *untied_head_ = nullptr;

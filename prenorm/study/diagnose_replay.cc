@@ -102,9 +102,11 @@ Replay::Replay(const Runtime& run, const DiagnoseModel& model, DiagnoseProblem p
 Trace Replay::run(const reference::GptOptions& options, const Trace* base, bool spread,
                   Arithmetic arithmetic) const {
   DiagnosePass pass(run_, model_, problem_, stages_, options, base, spread, arithmetic);
-  pass.set_heads(tied_head_, untied_head_);
+  give_heads(pass);
   return pass.run();
 }
+
+void Replay::give_heads(DiagnosePass& pass) const { pass.set_heads(tied_head_, untied_head_); }
 
 Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers,
                           const Trace* base) const {
@@ -115,7 +117,7 @@ Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers,
 }
 
 double Replay::rounding(Index slot, const Trace& exact, const Trace& rounded) const {
-  constexpr double kUnit = 0x1p-24;  // half a unit in the last place of float32
+  constexpr double kUnit = 0x1p-24;                    // half a unit in the last place of float32
   if (exact.at(slot).computed == nullptr) return 0.0;  // a module that is never called
   const double size = mean_square(*exact.at(slot).computed);
   const double found = mean_square_difference(*exact.at(slot).computed, *rounded.at(slot).computed);

@@ -56,8 +56,11 @@ class Trace {
   std::vector<TracedStage> stages;
 };
 
-// How sums are made: in double, or as float32 code makes them, every result rounded.
-enum class Arithmetic { kDouble, kFloat };
+// How sums are made: in double; as float32 code makes them, every result rounded; or the products
+// of matrices in float and the rest in double, which is the quickest.
+enum class Arithmetic { kDouble, kFloat, kQuick };
+
+class DiagnosePass;
 
 class Replay {
  public:
@@ -79,13 +82,12 @@ class Replay {
   // threads at once.
   Trace rounded_run(const reference::GptOptions& options, reference::Numbers numbers,
                     const Trace* base = nullptr) const;
+  void give_heads(DiagnosePass& pass) const;
   // Mean square of the rounding of an observed stage: what such a pass makes of it against `exact`,
   // from the same inputs where the dump has them. Never zero but where the stage is not computed.
   double rounding(Index slot, const Trace& exact, const Trace& rounded) const;
 
  private:
-  class Pass;
-
   const Runtime& run_;
   const DiagnoseModel& model_;
   DiagnoseProblem problem_;

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "prenorm/study/diagnose_crowd.h"
+#include "prenorm/study/diagnose_places.h"
+
 namespace prenorm {
 namespace {
 
@@ -14,39 +17,8 @@ namespace {
 constexpr double kDoubtful = 2.0, kDoubtfulNarrow = 1.2;
 constexpr std::size_t kMostMistakes = 6;
 constexpr Index kMostRows = 64, kPrefix = 8;
-constexpr std::size_t kRefined = 12;
-
-// Whether an output may depend on later tokens: these need whole sequences.
-bool looks_ahead(const Mistakes& mistakes) {
-  static constexpr std::array<std::string_view, 9> kNames = {"norm.axis",
-                                                             "attention.no-mask",
-                                                             "attention.mask-zero",
-                                                             "attention.mask-finite",
-                                                             "attention.mask-shifted",
-                                                             "attention.mask-inverted",
-                                                             "attention.softmax-axis",
-                                                             "attention.no-split-transpose",
-                                                             "attention.no-merge-transpose"};
-  return std::ranges::any_of(mistakes, [](const MistakeChoice& m) {
-    return std::ranges::find(kNames, m.name) != kNames.end();
-  });
-}
-
-bool any_continuous(const Mistakes& mistakes) {
-  return std::ranges::any_of(mistakes, has_continuous_value);
-}
 
 constexpr double kNoNumber = 1.0;  // nobody masks with a number below one that is not zero
-
-// Where the mask's number is zero, it has a name of its own.
-Mistakes with_zero_mask_named(Mistakes mistakes, double zero = 0.02) {
-  for (MistakeChoice& m : mistakes) {
-    if (m.name != "attention.mask-finite" || std::abs(*m.number) > zero) continue;
-    m.name = "attention.mask-zero";
-    m.number.reset();
-  }
-  return mistakes;
-}
 
 std::set<std::string> names_of(const Mistakes& mistakes) {
   std::set<std::string> names;
@@ -60,6 +32,7 @@ DiagnoseSearch::DiagnoseSearch(const Runtime& run, const DiagnoseModel& model,
                                const DiagnoseProblem& problem, reference::Numbers numbers,
                                Progress progress)
     : run_(run),
+      numbers_(numbers),
       progress_(std::move(progress)),
       doubtful_times_(numbers == reference::Numbers::kFloat32 ? kDoubtful : kDoubtfulNarrow) {
   const auto right = model.options();
@@ -79,131 +52,6 @@ bool DiagnoseSearch::clean(std::span<const Index> slots) const {
 
 bool DiagnoseSearch::explains(const Candidate& candidate, std::span<const Index> slots) const {
   return full_->explains(candidate.mistakes, slots, kCleanTimes);
-}
-
-// Where sets are tried first: the first tokens, or a whole sequence where later ones matter.
-const Evaluation& DiagnoseSearch::screen(bool ahead) const {
-  if (prefix_ && !ahead) return *prefix_;
-  return sequence_ ? *sequence_ : *full_;
-}
-
-// By how much each set lowers the cost, on as few tokens as show it.
-std::vector<double> DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
-                                             std::span<const Index> slots) const {
-  std::vector<double> gains(sets.size(), -1e9);
-  const auto on = [&](const Evaluation& evaluation, bool ahead) {
-    std::vector<Mistakes> part;
-    std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      if (looks_ahead(sets[i]) != ahead) continue;
-      part.push_back(sets[i]);
-      places.push_back(i);
-    }
-    const double base = evaluation.base_score(slots).cost;
-    const std::vector<Score> scores = evaluation.scores(part, slots);
-    bool enough = false;
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      gains[places[i]] = base - scores[i].cost;
-      // Down to the rounding on the first tokens, where it was far from it.
-      enough = enough || (base - scores[i].cost > 10.0 &&
-                          scores[i].loss <= 3.0 * static_cast<double>(slots.size()));
-    }
-    return enough;
-  };
-  if (!on(screen(false), false)) on(screen(true), true);
-  return gains;
-}
-
-// Of many sets those that are worth a closer look.
-std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& sets,
-                                                std::span<const Index> slots) const {
-  constexpr double kFarBehind = 14.0;  // of gain: a residual that is 16,000 times as large
-  constexpr std::size_t kFits = 4;
-  const std::vector<double> gains = screened(sets, slots);
-  std::vector<std::size_t> order(sets.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
-  std::vector<Mistakes> few;
-  std::size_t fits = 0, plain = 0;
-  for (const std::size_t i : order) {
-    if (gains[i] < -1e8) continue;
-    const bool near = gains[i] > gains[order.front()] - kFarBehind;
-    if (any_continuous(sets[i])) {
-      // A fit may gain more than what a grid shows.
-      if (fits++ >= kFits) continue;
-    } else if (plain++ >= (near ? kRefined : 2)) {
-      continue;
-    }
-    few.push_back(sets[i]);
-  }
-  return few;
-}
-
-DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& sets,
-                                                  std::span<const Index> slots) {
-  std::vector<Mistakes> few =
-      (prefix_ || sequence_) && sets.size() > kRefined ? promising(sets, slots) : sets;
-  std::vector<Mistakes> plain, fits;
-  for (Mistakes& set : few) (any_continuous(set) ? fits : plain).push_back(std::move(set));
-  Candidates out;
-  const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.score.cost < b.score.cost;
-  };
-  const auto score = [&](const std::vector<Mistakes>& part) {
-    const std::vector<Score> scores = full_->scores(part, slots);
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      out.push_back({part[i], scores[i]});
-      out.back().score.cost += price_of(part[i]);
-    }
-    std::ranges::stable_sort(out, better);
-  };
-  score(plain);
-  const double best = out.empty() ? 1e30 : out.front().score.loss;
-  std::vector<Mistakes> fitted;
-  for (const Mistakes& set : best_fits(fits, slots)) {
-    const Evaluation& on = screen(looks_ahead(set));
-    // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
-    // along it.
-    constexpr double kHopeless = 0.7, kFar = 1e3;
-    const auto [here, attainable] = on.prospect(set, slots);
-    if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here)) continue;
-    fitted.push_back(with_zero_mask_named(on.fitted(set, slots, 8)));
-  }
-  score(fitted);
-  // The few tokens of the screen leave a number open that all of them tell.
-  if (!out.empty() && any_continuous(out.front().mistakes)) {
-    Candidate& first = out.front();
-    first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
-    first.score = full_->score(full_->trace(first.mistakes), slots);
-    first.score.cost += price_of(first.mistakes);
-    std::ranges::stable_sort(out, better);
-  }
-  remember(out);
-  return out;
-}
-
-// A number that is fitted takes some of the rounding with it, and more where few numbers carry most
-// of that: it must win so much more.
-double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
-  constexpr double kPrice = 0.6, kPriceNarrow = 1.6;
-  if (!any_continuous(mistakes)) return 0.0;
-  return doubtful_times_ < kDoubtful ? kPriceNarrow : kPrice;
-}
-
-// The most promising few of those that have a number to be found.
-std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
-                                                std::span<const Index> slots) const {
-  constexpr std::size_t kMost = 3;
-  if (sets.size() <= kMost) return sets;
-  std::vector<std::pair<double, std::size_t>> order;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    const Evaluation& on = screen(looks_ahead(sets[i]));
-    order.emplace_back(on.score(on.trace(sets[i]), slots).cost, i);
-  }
-  std::ranges::sort(order);
-  std::vector<Mistakes> out;
-  for (std::size_t i = 0; i < kMost; ++i) out.push_back(sets[order[i].second]);
-  return out;
 }
 
 void DiagnoseSearch::remember(const Candidates& candidates) {
@@ -244,12 +92,26 @@ void DiagnoseSearch::prune(Candidate& found, std::span<const Index> slots) const
 // Beside what was found, one more in one place.
 void DiagnoseSearch::add_local(const DiagnoseScope& scope, const Candidate& found,
                                Candidates& next) {
-  const Candidates local = ranked(extended(found.mistakes, scope.others), scope.slots);
+  const Candidates local =
+      ranked(extended(found.mistakes, scope.others), scope.slots, found.mistakes);
   // The same mistake in all layers is the simpler explanation.
-  const bool better =
-      next.empty() ||
-      (!local.empty() && local.front().score.cost + kWorthwhile < next.front().score.cost);
+  const bool better = next.empty() || (!local.empty() && local.front().score.cost + kWorthwhile <
+                                                             next.front().score.cost);
   next.insert(better ? next.begin() : next.end(), local.begin(), local.end());
+}
+
+// The best that is everywhere, in one layer only, if that explains the scope.
+bool DiagnoseSearch::add_in_one_place(const DiagnoseScope& scope, const Candidate& found,
+                                      Candidates& next) {
+  const MistakeChoice& best = next.front().mistakes.back();
+  std::vector<Mistakes> same;
+  for (const Mistakes& other : scope.others) {
+    if (other.size() == 1 && same_mistake(other.front(), best)) same.push_back(other);
+  }
+  const Candidates local = ranked(extended(found.mistakes, same), scope.slots, found.mistakes);
+  if (local.empty() || !explains(local.front(), scope.slots)) return false;
+  next.insert(next.begin(), local.begin(), local.end());
+  return true;
 }
 
 // Beside the best that is everywhere, another that is, if both together explain the scope.
@@ -259,20 +121,24 @@ void DiagnoseSearch::add_pairs(const DiagnoseScope& scope, Candidates& next) {
                                [](const MistakeChoice& m) { return m.where.empty(); });
   });
   if (whole == next.end()) return;
-  const Candidates pairs = ranked(extended(whole->mistakes, scope.likely), scope.slots);
+  const Candidates pairs =
+      ranked(extended(whole->mistakes, scope.likely), scope.slots, whole->mistakes);
   if (pairs.empty() || !explains(pairs.front(), scope.slots)) return;
   next.insert(next.begin(), pairs.begin(), pairs.end());
 }
 
-// One mistake after another. Of a scope that is far off, two that are everywhere come after those in
-// one place, which are quickly screened and do not explain it by chance.
+// One mistake after another. Of a scope that is far off, two that are everywhere come after those
+// in one place, which are quickly screened and do not explain it by chance.
 DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
                                                      Candidates& singles) {
   Candidate found{{}, full_->base_score(scope.slots)};
   for (std::size_t round = 0; round < kMostMistakes; ++round) {
-    Candidates next = ranked(extended(found.mistakes, scope.likely), scope.slots);
+    Candidates next = ranked(extended(found.mistakes, scope.likely), scope.slots, found.mistakes);
     bool enough = !next.empty() && explains(next.front(), scope.slots);
-    const bool local_first = found.score.loss > kFarOff;
+    // Most of it explained by one everywhere: another everywhere is likelier than one in one place.
+    const bool half = !next.empty() && next.front().score.loss < 0.5 * found.score.loss;
+    const bool local_first = found.score.loss > kFarOff && !half;
+    if (!enough && half && add_in_one_place(scope, found, next)) enough = true;
     for (const bool local : {local_first, !local_first}) {
       if (enough || scope.others.empty()) break;
       if (local) {

@@ -8,6 +8,7 @@
 // them one by one is exact. Where it has only the end, hypotheses are screened on few tokens first.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ struct Explanation {
   std::vector<Mistakes> alternatives;
 };
 
+// Where the mask's number is nearly zero, it has a name of its own.
+Mistakes with_zero_mask_named(Mistakes mistakes, double zero = 0.02);
+
 class DiagnoseSearch {
  public:
   // Called with what is going on when a search takes long.
@@ -65,20 +69,36 @@ class DiagnoseSearch {
   static constexpr double kCleanTimes = 2.5;   // what is explained is within so many roundings
   static constexpr double kWorthwhile = 0.9;   // of cost: about half of one stage's residual
   static constexpr double kFarOff = 1e4;       // of loss: nothing explains so much by chance
+  static constexpr std::size_t kRefined = 12;  // sets that are looked at more closely
   static constexpr double kMostEffort = 1e12;  // multiplications: a minute or so
 
-  Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots);
+  // Sets, each of which begins with `start`, the best first.
+  Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                    const Mistakes& start = {});
   const Evaluation& screen(bool ahead) const;
   double price_of(const Mistakes& mistakes) const;
   double effort(const std::vector<Mistakes>& sets) const;
-  std::vector<double> screened(const std::vector<Mistakes>& sets,
-                               std::span<const Index> slots) const;
-  std::vector<Mistakes> promising(const std::vector<Mistakes>& sets,
-                                  std::span<const Index> slots) const;
+  struct Screened {
+    std::vector<double> gains;  // of each set: by how much it lowers the cost
+    bool enough = false;        // one of them comes down to the rounding, from far off
+  };
+  Screened screened(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                    const Mistakes& start);
+  bool screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                    const Mistakes& start, std::vector<bool>& done, Screened& out) const;
+  std::vector<std::size_t> likely_first(const std::vector<Mistakes>& sets,
+                                        std::vector<std::size_t> which,
+                                        const Mistakes& start) const;
+  bool screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
+                 std::vector<std::size_t> which, std::span<const Index> slots,
+                 const Mistakes& start, Screened& out) const;
+  std::vector<Mistakes> promising(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                                  const Mistakes& start);
   std::vector<Mistakes> best_fits(const std::vector<Mistakes>& sets,
                                   std::span<const Index> slots) const;
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
   void add_local(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
+  bool add_in_one_place(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
   void add_pairs(const DiagnoseScope& scope, Candidates& next);
   Candidate one_by_one(const DiagnoseScope& scope, Candidates& singles);
   Candidate by_pairs(const DiagnoseScope& scope, const Mistakes& start, const Candidates& singles);
@@ -93,12 +113,14 @@ class DiagnoseSearch {
   void remember(const Candidates& candidates);
 
   const Runtime& run_;
+  reference::Numbers numbers_;
   Progress progress_;
   double doubtful_times_;
   // All rows that are searched with; one sequence; its first tokens.
   std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_;
   std::unique_ptr<Evaluation> full_, sequence_, prefix_;
-  Candidates seen_;  // the best of each round
+  Candidates seen_;                                   // the best of each round
+  std::map<std::vector<double>, double> gain_alone_;  // of single mistakes, by fingerprint
 };
 
 }  // namespace prenorm

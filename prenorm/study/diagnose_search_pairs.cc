@@ -20,7 +20,8 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
   std::vector<Mistakes> all = scope.likely;
   all.insert(all.end(), scope.others.begin(), scope.others.end());
   for (std::size_t i = 0; i < std::min(kBeam, singles.size()); ++i) {
-    if (take(ranked(extended(singles[i].mistakes, all), scope.slots))) return best;
+    if (take(ranked(extended(singles[i].mistakes, all), scope.slots, singles[i].mistakes)))
+      return best;
   }
   std::vector<Mistakes> pairs;
   const std::vector<Mistakes> first = extended(start, scope.likely);

@@ -18,6 +18,14 @@ double relative(const Values& found, const Values& want) {
   return std::sqrt(mean_square_difference(found, want) / std::max(mean_square(want), 1e-300));
 }
 
+Values first_rows(const Values& x, Index rows) {
+  Values out({rows, x.columns()});
+  std::copy_n(x.row(0), out.size(), out.row(0));
+  return out;
+}
+
+Values first_sequence(const Values& x) { return first_rows(x, x.dim(1)); }
+
 constexpr double kLastBits = 1e-14;
 
 TEST(DiagnoseElementwise, attention_with_any_mistake_is_the_textbooks) {
@@ -41,6 +49,11 @@ TEST(DiagnoseElementwise, attention_with_any_mistake_is_the_textbooks) {
         EXPECT_LT(relative(quick_attention(run, qkv, options, spread), want), kLastBits)
             << choice.name << " " << choice.text;
       }
+      const Values one = reference::attention(first_sequence(qkv), options);
+      EXPECT_LT(
+          relative(quick_attention_start(run, first_sequence(qkv), options, 5), first_rows(one, 5)),
+          kLastBits)
+          << choice.name << " " << choice.text;
       different += want == before ? 0 : 1;
       before = want;
     }
@@ -70,8 +83,8 @@ TEST(DiagnoseElementwise, activations_are_the_textbooks) {
   x[1] = 1e300;
   const Runtime run({.threads = 2});
   using reference::Activation;
-  for (const auto kind : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                          Activation::kGeluQuick}) {
+  for (const auto kind :
+       {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kGeluQuick}) {
     for (const auto numbers : {reference::Numbers::kExact, reference::Numbers::kFloat16}) {
       const reference::ActivationOptions options{.kind = kind, .input_numbers = numbers};
       const Values want = reference::activation(x, options);

@@ -1,0 +1,257 @@
+// Which of many sets of mistakes are worth a replay of all rows: what DiagnoseSearch tries first,
+// on as few tokens as show it.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "prenorm/study/diagnose_crowd.h"
+#include "prenorm/study/diagnose_search.h"
+
+namespace prenorm {
+namespace {
+
+bool any_continuous(const Mistakes& mistakes) {
+  return std::ranges::any_of(mistakes, has_continuous_value);
+}
+
+// Down to the rounding on the first tokens, from far off. In float a replay has its own rounding.
+bool is_enough(const Score& score, const Score& base, std::size_t slots,
+               Arithmetic arithmetic = Arithmetic::kDouble) {
+  const double times = arithmetic == Arithmetic::kDouble ? 3.0 : 60.0;
+  return base.cost - score.cost > 10.0 && score.loss <= times * static_cast<double>(slots);
+}
+
+// The part of the last mistake's name that those have in common which may stand for each other.
+std::string kind_of(const Mistakes& set) {
+  const std::string& name = set.back().name;
+  return name.substr(0, name.find('-'));
+}
+
+}  // namespace
+
+Mistakes with_zero_mask_named(Mistakes mistakes, double zero) {
+  for (MistakeChoice& m : mistakes) {
+    if (m.name != "attention.mask-finite" || std::abs(*m.number) > zero) continue;
+    m.name = "attention.mask-zero";
+    m.number.reset();
+  }
+  return mistakes;
+}
+
+// Where sets are tried first: the first tokens, or a whole sequence where later ones matter.
+const Evaluation& DiagnoseSearch::screen(bool ahead) const {
+  if (prefix_ && !ahead) return *prefix_;
+  return sequence_ ? *sequence_ : *full_;
+}
+
+// What explains more alone is likelier beside another, too.
+std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes>& sets,
+                                                      std::vector<std::size_t> which,
+                                                      const Mistakes& start) const {
+  std::map<std::size_t, double> gains;
+  for (const std::size_t i : which) {
+    const Mistakes added(sets[i].begin() + static_cast<std::ptrdiff_t>(start.size()),
+                         sets[i].end());
+    const auto alone = gain_alone_.find(fingerprint(with_mistakes(full_->right(), added)));
+    gains[i] = alone == gain_alone_.end() ? -1e9 : alone->second;
+  }
+  std::ranges::stable_sort(which, [&](auto a, auto b) { return gains[a] > gains[b]; });
+  return which;
+}
+
+// Beside other mistakes, a set that explains all ends the screen; what is of its kind is tried all
+// the same, for it may explain as much.
+bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
+                               std::vector<std::size_t> which, std::span<const Index> slots,
+                               const Mistakes& start, Screened& out) const {
+  const std::size_t at_once = start.empty() ? which.size() : 10;
+  if (!start.empty()) which = likely_first(sets, std::move(which), start);
+  constexpr double kVeryFar = 1e7;  // of loss
+  const Score base = evaluation.base_score(slots);
+  const bool quick = prefix_ && &evaluation != prefix_.get() && base.loss > kVeryFar;
+  const Arithmetic arithmetic = quick ? Arithmetic::kQuick : Arithmetic::kDouble;
+  std::set<std::string> kinds;  // of what explains all
+  for (std::size_t first = 0; first < which.size(); first += at_once) {
+    std::vector<std::size_t> now;
+    std::vector<Mistakes> part;
+    for (std::size_t k = first; k < std::min(first + at_once, which.size()); ++k) {
+      if (!kinds.empty() && !kinds.contains(kind_of(sets[which[k]]))) continue;
+      now.push_back(which[k]);
+      part.push_back(sets[which[k]]);
+    }
+    const std::vector<Score> scores = evaluation.scores(part, slots, start, arithmetic);
+    for (std::size_t k = 0; k < now.size(); ++k) {
+      out.gains[now[k]] = base.cost - scores[k].cost;
+      if (is_enough(scores[k], base, slots.size(), arithmetic)) kinds.insert(kind_of(part[k]));
+    }
+  }
+  out.enough = out.enough || !kinds.empty();
+  return out.enough;
+}
+
+// Those in one layer, many at a time.
+bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                                  const Mistakes& start, std::vector<bool>& done,
+                                  Screened& out) const {
+  constexpr std::size_t kFew = 32;
+  const Evaluation& whole = screen(true);
+  if (!prefix_ || looks_ahead(start) ||
+      !DiagnoseCrowd::serves(whole.replay().problem(), whole.replay().stages())) {
+    return false;
+  }
+  const DiagnoseCrowd crowd(run_, whole, numbers_, start);
+  std::vector<std::size_t> which;
+  std::vector<Mistakes> part;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (crowd.takes(sets[i])) which.push_back(i);
+  }
+  if (which.size() < kFew) return false;
+  for (const std::size_t i : which) part.push_back(sets[i]);
+  const Score base = crowd.start_score();
+  const std::vector<Score> scores = crowd.scores(part);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    done[which[i]] = true;
+    out.gains[which[i]] = base.cost - scores[i].cost;
+    out.enough = out.enough || is_enough(scores[i], base, slots.size());
+  }
+  return out.enough;
+}
+
+DiagnoseSearch::Screened DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
+                                                  std::span<const Index> slots,
+                                                  const Mistakes& start) {
+  Screened out{std::vector<double>(sets.size(), -1e9)};
+  std::vector<bool> done(sets.size());
+  if (screen_crowd(sets, slots, start, done, out)) return out;
+  std::vector<std::size_t> now, ahead;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!done[i]) (looks_ahead(sets[i]) ? ahead : now).push_back(i);
+  }
+  if (!screen_on(screen(false), sets, std::move(now), slots, start, out)) {
+    screen_on(screen(true), sets, std::move(ahead), slots, start, out);
+  }
+  for (std::size_t i = 0; i < sets.size() && start.empty(); ++i) {
+    gain_alone_[fingerprint(with_mistakes(full_->right(), sets[i]))] = out.gains[i];
+  }
+  return out;
+}
+
+// Of many sets those that are worth a closer look.
+std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& sets,
+                                                std::span<const Index> slots,
+                                                const Mistakes& start) {
+  constexpr double kFarBehind = 14.0;  // of gain: a residual that is 16,000 times as large
+  constexpr std::size_t kFits = 4, kFarRefined = 4;
+  constexpr double kPart = 0.2;
+  const auto [gains, enough] = screened(sets, slots, start);
+  // Where none explains what is far off, the best few are there to go on from.
+  const bool far = full_->base_score(slots).loss > kFarOff;
+  const std::size_t most = far && !enough ? kFarRefined : kRefined;
+  std::vector<std::size_t> order(sets.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
+  const double before = start.empty() ? 0.0
+                                      : full_->base_score(slots).cost -
+                                            full_->scores(std::span(&start, 1), slots).front().cost;
+  std::vector<Mistakes> few;
+  std::size_t fits = 0, plain = 0;
+  for (const std::size_t i : order) {
+    if (gains[i] < -1e8) continue;
+    const bool near = gains[i] > gains[order.front()] - kFarBehind;
+    if (any_continuous(sets[i])) {
+      // A fit may gain more than what a grid shows; what is far off, the nearest of it shows a
+      // part.
+      if (fits++ >= kFits || (far && looks_ahead(sets[i]) && gains[i] < before + kPart)) continue;
+    } else if (plain++ >= (near ? most : 2)) {
+      continue;
+    }
+    few.push_back(sets[i]);
+  }
+  return few;
+}
+
+DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& sets,
+                                                  std::span<const Index> slots,
+                                                  const Mistakes& start) {
+  std::vector<Mistakes> few =
+      (prefix_ || sequence_) && sets.size() > kRefined ? promising(sets, slots, start) : sets;
+  std::vector<Mistakes> plain, fits;
+  for (Mistakes& set : few) (any_continuous(set) ? fits : plain).push_back(std::move(set));
+  Candidates out;
+  const auto better = [](const Candidate& a, const Candidate& b) {
+    return a.score.cost < b.score.cost;
+  };
+  const auto score = [&](const std::vector<Mistakes>& part) {
+    const std::vector<Score> scores = full_->scores(part, slots, start);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      out.push_back({part[i], scores[i]});
+      out.back().score.cost += price_of(part[i]);
+    }
+    std::ranges::stable_sort(out, better);
+  };
+  score(plain);
+  const double best = out.empty() ? 1e30 : out.front().score.loss;
+  std::vector<Mistakes> fitted;
+  std::set<std::string> bent;  // masks of which one number has been fitted: another ends there, too
+  for (const Mistakes& set : best_fits(fits, slots)) {
+    const bool ahead = looks_ahead(set);
+    if (ahead && bent.contains(set.back().name + set.back().where)) continue;
+    const Evaluation& on = screen(ahead);
+    // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
+    // along it.
+    constexpr double kHopeless = 0.7, kFar = 1e3;
+    const auto [here, attainable] = on.prospect(set, slots);
+    if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here))
+      continue;
+    if (ahead) bent.insert(set.back().name + set.back().where);
+    fitted.push_back(with_zero_mask_named(on.fitted(set, slots, ahead ? 5 : 8)));
+  }
+  score(fitted);
+  // The few tokens of the screen leave a number open that all of them tell.
+  if (!out.empty() && any_continuous(out.front().mistakes)) {
+    Candidate& first = out.front();
+    first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
+    first.score = full_->score(full_->trace(first.mistakes), slots);
+    first.score.cost += price_of(first.mistakes);
+    std::ranges::stable_sort(out, better);
+  }
+  remember(out);
+  return out;
+}
+
+// A number that is fitted takes some of the rounding with it, and more where few numbers carry most
+// of that: it must win so much more.
+double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
+  constexpr double kPrice = 0.6, kPriceNarrow = 1.6;
+  if (!any_continuous(mistakes)) return 0.0;
+  return numbers_ == reference::Numbers::kFloat32 ? kPrice : kPriceNarrow;
+}
+
+// The most promising few of those that have a number to be found.
+std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
+                                                std::span<const Index> slots) const {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::pair<double, std::size_t>> order;
+  for (const bool ahead : {false, true}) {
+    std::vector<Mistakes> part;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      if (looks_ahead(sets[i]) != ahead) continue;
+      part.push_back(sets[i]);
+      which.push_back(i);
+    }
+    const std::vector<Score> scores = screen(ahead).scores(part, slots);
+    for (std::size_t k = 0; k < part.size(); ++k) order.emplace_back(scores[k].cost, which[k]);
+  }
+  std::ranges::sort(order);
+  std::vector<Mistakes> out;
+  for (std::size_t i = 0; i < std::min(kMost, order.size()); ++i) {
+    out.push_back(sets[order[i].second]);
+  }
+  return out;
+}
+
+}  // namespace prenorm
