@@ -1,5 +1,7 @@
 #include "prenorm/kernels/exp_wide.h"
 
+#include <limits>
+
 #ifndef PRENORM_KERNELS_EXP_WIDE_TARGET  // this file is read once for each target
 #define PRENORM_KERNELS_EXP_WIDE_TARGET
 namespace prenorm::kernels {
@@ -25,9 +27,10 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 namespace {
 
 HWY_INLINE void exp_vector(double* x) {
-  // Beyond the largest double the sum that this goes into is infinite all the same.
-  const VD bounded = hn::Min(hn::LoadU(DD(), x), hn::Set(DD(), 709.0));
-  hn::StoreU(hn::Exp(DD(), bounded), DD(), x);
+  const DD d;
+  const VD from = hn::LoadU(d, x), most = hn::Set(d, 709.0);  // beyond it Exp is not defined
+  const VD infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  hn::StoreU(hn::IfThenElse(hn::Gt(from, most), infinity, hn::Exp(d, hn::Min(from, most))), d, x);
 }
 
 void exp(Index n, double* x) {

@@ -9,6 +9,7 @@ namespace prenorm::kernels {
 
 struct MatmulWideTarget {
   void (*wide)(Index m, Index k, Index n, const double* a, const float* b, double* c);
+  void (*wide_both)(Index m, Index k, Index n, const double* a, const double* b, double* c);
   void (*single)(Index m, Index k, Index n, const float* a, const float* b, float* c);
 };
 
@@ -67,12 +68,13 @@ HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const T* a, cons
 }
 
 HWY_INLINE VD load_as(DD d, const float* b) { return hn::PromoteTo(d, hn::LoadU(DHalf(), b)); }
+HWY_INLINE VD load_as(DD d, const double* b) { return hn::LoadU(d, b); }
 HWY_INLINE VF load_as(DF d, const float* b) { return hn::LoadU(d, b); }
 
 // Columns of b in the sums' type and close together: rows that are a power of two apart share cache
 // lines.
-template <class D>
-HWY_INLINE void copy(D d, Index depth, Index n, const float* b, hn::TFromD<D>* panel) {
+template <class D, typename B>
+HWY_INLINE void copy(D d, Index depth, Index n, const B* b, hn::TFromD<D>* panel) {
   for (Index i = 0; i < depth; ++i) {
     for (int v = 0; v < kVectors; ++v) {
       hn::Store(load_as(d, b + i * n + v * lanes_of(d)), d,
@@ -82,9 +84,9 @@ HWY_INLINE void copy(D d, Index depth, Index n, const float* b, hn::TFromD<D>* p
 }
 
 // The columns that fill no tile.
-template <typename T>
+template <typename T, typename B>
 HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool first, const T* a,
-                     const float* b, T* c) {
+                     const B* b, T* c) {
   for (Index r = 0; r < m; ++r) {
     for (Index o = from; o < n; ++o) {
       T sum = first ? T(0) : c[r * n + o];
@@ -96,8 +98,8 @@ HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool fi
   }
 }
 
-template <class D, typename T = hn::TFromD<D>>
-void matmul(Index m, Index k, Index n, const T* a, const float* b, T* c) {
+template <class D, typename B, typename T = hn::TFromD<D>>
+void matmul(Index m, Index k, Index n, const T* a, const B* b, T* c) {
   alignas(64) T panel[kDepth * kColumns<D>];
   if (k == 0) std::fill_n(c, m * n, T(0));
   const Index tiled = n - n % kColumns<D>;
@@ -121,7 +123,8 @@ void matmul(Index m, Index k, Index n, const T* a, const float* b, T* c) {
 
 }  // namespace
 
-constexpr MatmulWideTarget kMatmulWideTarget = {matmul<DD>, matmul<DF>};
+constexpr MatmulWideTarget kMatmulWideTarget = {matmul<DD, float>, matmul<DD, double>,
+                                                matmul<DF, float>};
 #endif
 }  // namespace prenorm::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -133,6 +136,10 @@ PRENORM_TARGET_TABLE(MatmulWideTarget, matmul_wide_target, kMatmulWideTarget)
 
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const float* b, double* c) {
   matmul_wide_target(isa).wide(m, k, n, a, b, c);
+}
+
+void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const double* b, double* c) {
+  matmul_wide_target(isa).wide_both(m, k, n, a, b, c);
 }
 
 void matmul_single(Isa isa, Index m, Index k, Index n, const float* a, const float* b, float* c) {

@@ -15,6 +15,9 @@ namespace prenorm::kernels {
 // Requires: c overlaps neither operand.
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const float* b, double* c);
 
+// The same of two matrices in double.
+void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const double* b, double* c);
+
 // The same in float, twice as fast: to sort out what is far off.
 void matmul_single(Isa isa, Index m, Index k, Index n, const float* a, const float* b, float* c);
 

@@ -61,7 +61,8 @@ bool DiagnoseCrowd::serves(const DiagnoseProblem& problem, const StageList& stag
 bool DiagnoseCrowd::takes(const Mistakes& set) const {
   const std::span added = std::span(set).subspan(start_.size());
   return std::ranges::all_of(added, [&](const MistakeChoice& m) {
-    return at_end(m) || (m.where.starts_with(kBlock) && added.size() == 1);
+    if (at_end(m)) return m.name != "norm.axis";  // which needs every token at the end
+    return (m.where.starts_with(kBlock) && added.size() == 1);
   });
 }
 

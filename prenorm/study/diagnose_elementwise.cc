@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "prenorm/kernels/exp_wide.h"
+#include "prenorm/kernels/matmul_wide.h"
 #include "prenorm/reference/heads.h"
 
 namespace prenorm {
@@ -67,6 +68,10 @@ class Head {
     }
     p_ = rounded(std::move(p_), options_.numbers);
     Values o({queries_, width_});
+    if (options_.numbers == Numbers::kExact) {
+      kernels::matmul_wide(isa_, queries_, time_, width_, p_.row(0), v_.row(0), o.row(0));
+      return o;
+    }
     for (Index t = 0; t < queries_; ++t) {
       double* out = o.row(t);
       for (Index s = 0; s < time_; ++s) {
@@ -97,14 +102,17 @@ class Head {
     return take(qkv, place, part, options_);
   }
 
-  // p ← scores, the sums in the textbook's order; −∞ where a key is not seen.
+  // p ← scores; −∞ where a key is not seen. Where results are rounded, the sums are the textbook's
+  // to the bit: a last bit may decide where a number is rounded to.
   void scores() {
     const double scale = reference::score_scale<double>(options_, width_);
     const bool set_to_value = options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
+    const bool exact = options_.numbers == Numbers::kExact;
+    if (exact) kernels::matmul_wide(isa_, queries_, width_, time_, q_.row(0), k_.row(0), p_.row(0));
     for (Index t = 0; t < queries_; ++t) {
       const auto [first, last] = seen_keys(options_, t, time_);
       double* row = p_.row(t);
-      for (Index d = 0; d < width_; ++d) {
+      for (Index d = 0; d < width_ && !exact; ++d) {
         const double q = q_(t, d);
         const double* k = k_.row(d);
         for (Index s = first; s < last; ++s) row[s] += q * k[s];

@@ -29,11 +29,12 @@ TEST(ExpWide, is_within_two_ulp_on_every_instruction_set_and_length) {
 
 TEST(ExpWide, a_score_that_is_not_seen_has_no_weight) {
   for (const Isa isa : supported_isas()) {
-    double x[] = {-std::numeric_limits<double>::infinity(), -1e6, 0.0};
-    exp_wide(isa, 3, x);
+    double x[] = {-std::numeric_limits<double>::infinity(), -1e6, 0.0, 1e6};
+    exp_wide(isa, 4, x);
     EXPECT_EQ(x[0], 0.0);
     EXPECT_EQ(x[1], 0.0);
     EXPECT_EQ(x[2], 1.0);
+    EXPECT_EQ(x[3], std::numeric_limits<double>::infinity());
   }
 }
 

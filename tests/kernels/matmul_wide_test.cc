@@ -44,6 +44,10 @@ TEST(MatmulWide, is_one_chain_of_fused_multiply_adds_on_every_instruction_set) {
       std::vector<double> c(want.size(), NAN);
       matmul_wide(isa, s.m, s.k, s.n, a.data(), b.data(), c.data());
       EXPECT_EQ(c, want) << isa_name(isa) << " " << s.m << " " << s.k << " " << s.n;
+      const std::vector<double> wide_b(b.begin(), b.end());
+      c.assign(want.size(), NAN);
+      matmul_wide(isa, s.m, s.k, s.n, a.data(), wide_b.data(), c.data());
+      EXPECT_EQ(c, want) << isa_name(isa) << " of doubles " << s.m << " " << s.k << " " << s.n;
       const std::vector<float> single_a(a.begin(), a.end());
       std::vector<float> single_c(want.size(), NAN);
       matmul_single(isa, s.m, s.k, s.n, single_a.data(), b.data(), single_c.data());
