@@ -7,7 +7,8 @@
 
 namespace prenorm::kernels {
 
-// x ← e^x for n numbers; zero of −∞ and where e^x is denormal, infinite from 709 on. On the calling thread alone.
+// x ← e^x for n numbers; zero of −∞ and where e^x is denormal, infinite from 709 on. On the calling
+// thread alone.
 void exp_wide(Isa isa, Index n, double* x);
 
 }  // namespace prenorm::kernels

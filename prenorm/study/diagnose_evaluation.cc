@@ -149,8 +149,12 @@ bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const In
     if (positive && next <= 0.0) next = number / 10.0;
     if (positive && next < 1e-15) return false;
     other[which].number = next;
-    if (score(trace(other), slots).loss >= loss) continue;
+    const double now = score(trace(other), slots).loss;
+    if (now >= loss) continue;
     set = other;
+    // Far off, a step that wins little leads nowhere.
+    constexpr double kFar = 1e4, kLittle = 0.8;
+    if (now > kFar * static_cast<double>(slots.size()) && now > kLittle * loss) return false;
     return std::abs(next - number) > 1e-4 * std::abs(number);
   }
   return false;
