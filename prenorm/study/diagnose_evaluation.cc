@@ -87,6 +87,16 @@ Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const 
   return score;
 }
 
+const Trace& Evaluation::started(const Mistakes& start) const {
+  const reference::GptOptions options = with_mistakes(right_, start);
+  std::vector<double> print = fingerprint(options);
+  if (start_ == nullptr || start_->fingerprint != print) {
+    start_ =
+        std::make_unique<Replayed>(Replayed{std::move(print), replay_.run(options, &base_), {}});
+  }
+  return start_->trace;
+}
+
 std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<const Index> slots,
                                       const Mistakes& start, Arithmetic arithmetic) const {
   std::vector<Score> out(sets.size());
@@ -104,7 +114,7 @@ std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<
     }
   }
   if (unknown.empty()) return out;
-  const Trace from = start.empty() ? base_ : trace(start);
+  const Trace& from = start.empty() ? base_ : started(start);
   on_threads(run_, static_cast<Index>(unknown.size()), [&](Index piece) {
     const std::size_t i = unknown[at(piece)];
     out[i] = score(replay_.run(with_mistakes(right_, sets[i]), &from, false, arithmetic), slots);

@@ -78,6 +78,8 @@ class Evaluation {
   bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;
 
  private:
+  // The pass with what sets begin with, kept until another is asked for.
+  const Trace& started(const Mistakes& start) const;
   double fit_step(const Trace& here, const Trace& beside, double by,
                   std::span<const Index> slots) const;
   bool fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const;
@@ -88,7 +90,7 @@ class Evaluation {
   reference::Numbers numbers_;
   Trace base_, rounded_base_;
   std::vector<double> floor_;
-  mutable std::unique_ptr<Replayed> replayed_;
+  mutable std::unique_ptr<Replayed> replayed_, start_;
   mutable std::map<std::vector<double>, Score> scored_;  // by fingerprint and slots
 };
 

@@ -157,14 +157,15 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
                                       : full_->base_score(slots).cost -
                                             full_->scores(std::span(&start, 1), slots).front().cost;
   std::vector<Mistakes> few;
-  std::size_t fits = 0, plain = 0;
+  std::size_t fits = 0, costly_fits = 0, plain = 0;
   for (const std::size_t i : order) {
     if (gains[i] < -1e8) continue;
     const bool near = gains[i] > gains[order.front()] - kFarBehind;
     if (any_continuous(sets[i])) {
-      // A fit may gain more than what a grid shows; what is far off, the nearest of it shows a
-      // part.
-      if (fits++ >= kFits || (far && looks_ahead(sets[i]) && gains[i] < before + kPart)) continue;
+      // A fit may gain more than what a grid shows; of what is far off, the nearest shows a part.
+      const bool costly = far && looks_ahead(sets[i]);
+      if (fits >= kFits || (costly && (gains[i] < before + kPart || costly_fits++ > 0))) continue;
+      ++fits;
     } else if (plain++ >= (near ? most : 2)) {
       continue;
     }
@@ -195,10 +196,8 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   score(plain);
   const double best = out.empty() ? 1e30 : out.front().score.loss;
   std::vector<Mistakes> fitted;
-  std::set<std::string> bent;  // masks of which one number has been fitted: another ends there, too
   for (const Mistakes& set : best_fits(fits, slots)) {
     const bool ahead = looks_ahead(set);
-    if (ahead && bent.contains(set.back().name + set.back().where)) continue;
     const Evaluation& on = screen(ahead);
     // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
     // along it.
@@ -206,7 +205,6 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
     const auto [here, attainable] = on.prospect(set, slots);
     if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here))
       continue;
-    if (ahead) bent.insert(set.back().name + set.back().where);
     fitted.push_back(with_zero_mask_named(on.fitted(set, slots, ahead ? 5 : 8)));
   }
   score(fitted);
@@ -234,6 +232,7 @@ double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
 std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
                                                 std::span<const Index> slots) const {
   constexpr std::size_t kMost = 3;
+  if (sets.size() <= kMost) return sets;
   std::vector<std::pair<double, std::size_t>> order;
   for (const bool ahead : {false, true}) {
     std::vector<Mistakes> part;
