@@ -157,14 +157,19 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
                                       : full_->base_score(slots).cost -
                                             full_->scores(std::span(&start, 1), slots).front().cost;
   std::vector<Mistakes> few;
-  std::size_t fits = 0, costly_fits = 0, plain = 0;
+  std::size_t fits = 0, plain = 0;
+  std::set<std::string> fitted;
   for (const std::size_t i : order) {
     if (gains[i] < -1e8) continue;
     const bool near = gains[i] > gains[order.front()] - kFarBehind;
     if (any_continuous(sets[i])) {
       // A fit may gain more than what a grid shows; of what is far off, the nearest shows a part.
-      const bool costly = far && looks_ahead(sets[i]);
-      if (fits >= kFits || (costly && (gains[i] < before + kPart || costly_fits++ > 0))) continue;
+      const MistakeChoice& last = sets[i].back();
+      const bool costly = far && last.name == "attention.mask-finite";
+      if (fits >= kFits || (costly && gains[i] < before + kPart)) continue;
+      // Another number of the same mistake ends where the first does.
+      const bool once = costly || !start.empty();
+      if (once && !fitted.insert(last.name + last.where + last.text).second) continue;
       ++fits;
     } else if (plain++ >= (near ? most : 2)) {
       continue;
@@ -231,7 +236,7 @@ double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
 // The most promising few of those that have a number to be found.
 std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
                                                 std::span<const Index> slots) const {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMost = 4;
   if (sets.size() <= kMost) return sets;
   std::vector<std::pair<double, std::size_t>> order;
   for (const bool ahead : {false, true}) {
