@@ -236,8 +236,11 @@ double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
 // The most promising few of those that have a number to be found.
 std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
                                                 std::span<const Index> slots) const {
-  constexpr std::size_t kMost = 4;
-  if (sets.size() <= kMost) return sets;
+  // Beside another mistake the numbers wait for each other: what is nearest before the fit may not
+  // be after it.
+  const bool alone = sets.empty() || sets.front().size() == 1;
+  const std::size_t most = alone ? 3 : 4;
+  if (sets.size() <= most) return sets;
   std::vector<std::pair<double, std::size_t>> order;
   for (const bool ahead : {false, true}) {
     std::vector<Mistakes> part;
@@ -252,7 +255,7 @@ std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& set
   }
   std::ranges::sort(order);
   std::vector<Mistakes> out;
-  for (std::size_t i = 0; i < std::min(kMost, order.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(most, order.size()); ++i) {
     out.push_back(sets[order[i].second]);
   }
   return out;
