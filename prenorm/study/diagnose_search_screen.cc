@@ -146,10 +146,11 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
   constexpr double kFarBehind = 14.0;  // of gain: a residual that is 16,000 times as large
   constexpr std::size_t kFits = 4, kFarRefined = 4;
   constexpr double kPart = 0.2;
-  const auto [gains, enough] = screened(sets, slots, start);
+  const Screened found = screened(sets, slots, start);
+  const std::vector<double>& gains = found.gains;
   // Where none explains what is far off, the best few are there to go on from.
   const bool far = full_->base_score(slots).loss > kFarOff;
-  const std::size_t most = far && !enough ? kFarRefined : kRefined;
+  const std::size_t most = far && !found.enough ? kFarRefined : kRefined;
   std::vector<std::size_t> order(sets.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
