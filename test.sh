@@ -113,6 +113,8 @@ prepare_tools "${BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev libbenchmark-dev 
 if is_debian && [[ $(dpkg --print-architecture) == amd64 ]]; then
   (install_missing clang-14 g++-aarch64-linux-gnu qemu-user) ||
     say "Without Clang and the emulator: their tests will be skipped"
+  (install_missing clang-14 libclang-rt-14-dev) ||
+    say "Without libFuzzer: the readers will not be fuzzed"
 fi
 if $with_python; then prepare_python; fi
 
@@ -129,6 +131,17 @@ status=0
 "$CTEST" --preset "$preset" --parallel "$(cores)" \
   --output-junit "$PWD/$build/ctest.junit.xml" || status=$?
 count ctest "$build/ctest.junit.xml" "$status"
+
+if [[ $preset == dev ]]; then
+  say "Fuzzers of the readers"
+  status=0
+  CMAKE=$CMAKE PRENORM_FUZZ_JOBS=$(compile_jobs) tests/fuzz/run || status=$?
+  case $status in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+  esac
+fi
 
 if $with_python; then
   say "Python tests: the program, PyTorch, transformers"

@@ -151,11 +151,12 @@ void for_each_line(std::string_view text, const std::filesystem::path& path, Vis
 MetricsFile::MetricsFile(std::filesystem::path path, Index keep_through) : path_(std::move(path)) {
   std::size_t keep = 0;
   if (keep_through >= 0 && std::filesystem::exists(path_)) {
-    for_each_line(read_file(path_), path_, [&](const Json& line, std::size_t end, const auto&) {
-      if (line.at("iter").get<Index>() > keep_through) return false;
-      keep = end;
-      return true;
-    });
+    for_each_line(read_regular_file(path_), path_,
+                  [&](const Json& line, std::size_t end, const auto&) {
+                    if (line.at("iter").get<Index>() > keep_through) return false;
+                    keep = end;
+                    return true;
+                  });
   }
   file_.reset(std::fopen(path_.c_str(), "ab"));
   if (!file_) fail(path_, "a file to append to");
@@ -207,23 +208,27 @@ void MetricsFile::append_line(const std::string& line) {
 
 std::vector<MetricsRow> read_metrics(const std::filesystem::path& path) {
   std::vector<MetricsRow> rows;
-  for_each_line(read_file(path), path, [&](const Json& line, std::size_t, const std::string&) {
-    if (!line.contains("watch") && !line.contains("non_finite")) rows.push_back(row_of(line));
-    return true;
-  });
+  for_each_line(read_regular_file(path), path,
+                [&](const Json& line, std::size_t, const std::string&) {
+                  if (!line.contains("watch") && !line.contains("non_finite"))
+                    rows.push_back(row_of(line));
+                  return true;
+                });
   return rows;
 }
 
 WatchLines read_watch(const std::filesystem::path& path) {
   WatchLines lines;
-  for_each_line(read_file(path), path, [&](const Json& line, std::size_t, const std::string& name) {
-    const Index iter = line.at("iter").get<Index>();
-    if (line.contains("watch")) lines.frames.push_back(frame_of(line.at("watch"), iter, name));
-    if (line.contains("non_finite")) {
-      lines.non_finite.push_back(non_finite_of(line.at("non_finite"), iter, name));
-    }
-    return true;
-  });
+  for_each_line(read_regular_file(path), path,
+                [&](const Json& line, std::size_t, const std::string& name) {
+                  const Index iter = line.at("iter").get<Index>();
+                  if (line.contains("watch"))
+                    lines.frames.push_back(frame_of(line.at("watch"), iter, name));
+                  if (line.contains("non_finite")) {
+                    lines.non_finite.push_back(non_finite_of(line.at("non_finite"), iter, name));
+                  }
+                  return true;
+                });
   return lines;
 }
 

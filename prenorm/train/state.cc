@@ -166,7 +166,7 @@ Json state_json(const Trainer& trainer) {
 }
 
 Json read_state(const std::filesystem::path& path) {
-  Json json = parse_json(read_file(path), path.string());
+  Json json = parse_json(read_regular_file(path), path.string());
   const Reader reader(json, path.string());
   std::string format;
   Index version = 0;

@@ -13,6 +13,7 @@
 #include "prenorm/model/sentence_encoder.h"
 #include "prenorm/text/tokenizer.h"
 #include "prenorm/train/metrics.h"
+#include "prenorm/train/state.h"
 
 namespace prenorm::hostile {
 namespace {
@@ -45,8 +46,9 @@ void open_source(const fs::path& file) {
 
 std::vector<HostileFile> all_hostile_files() {
   std::vector<HostileFile> all;
-  for (const auto table : {safetensors_files, numpy_files, torch_files, index_files, config_files,
-                           model_files, bpe_files, wordpiece_files, encoder_files, text_files}) {
+  for (const auto table :
+       {safetensors_files, numpy_files, torch_files, index_files, config_files, model_files,
+        bpe_files, wordpiece_files, encoder_files, state_files, text_files}) {
     std::vector<HostileFile> more = table();
     std::move(more.begin(), more.end(), std::back_inserter(all));
   }
@@ -79,6 +81,9 @@ void open_hostile(const HostileFile& file, const fs::path& folder) {
       return;
     case Opener::kToml:
       static_cast<void>(load_toml(path));
+      return;
+    case Opener::kState:
+      static_cast<void>(read_training_state_summary(path));
       return;
     case Opener::kMetrics:
       static_cast<void>(read_metrics(path));

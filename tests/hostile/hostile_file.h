@@ -19,6 +19,7 @@ enum class Opener {
   kTokenizer,  // load_tokenizer(): a folder
   kEncoder,    // SentenceEncoder: a folder
   kToml,       // load_toml()
+  kState,      // read_training_state_summary(): a run folder
   kMetrics,    // read_metrics() and read_watch()
 };
 
@@ -42,6 +43,7 @@ std::vector<HostileFile> model_files();
 std::vector<HostileFile> bpe_files();
 std::vector<HostileFile> wordpiece_files();
 std::vector<HostileFile> encoder_files();
+std::vector<HostileFile> state_files();
 std::vector<HostileFile> text_files();  // TOML, metrics.jsonl
 
 std::vector<HostileFile> all_hostile_files();

@@ -51,6 +51,7 @@ TEST(HostileFiles, model_folders_are_refused) { expect_refused(model_files()); }
 TEST(HostileFiles, tokenizers_are_refused) { expect_refused(bpe_files()); }
 TEST(HostileFiles, wordpiece_tokenizers_are_refused) { expect_refused(wordpiece_files()); }
 TEST(HostileFiles, sentence_encoders_are_refused) { expect_refused(encoder_files()); }
+TEST(HostileFiles, training_states_are_refused) { expect_refused(state_files()); }
 TEST(HostileFiles, toml_and_metrics_are_refused) { expect_refused(text_files()); }
 
 TEST(HostileFiles, have_names_of_their_own_and_are_at_least_150) {
@@ -84,6 +85,7 @@ TEST(HostileFiles, the_valid_files_behind_them_are_accepted) {
   accept(Opener::kTokenizer, valid_wordpiece(), "");
   accept(Opener::kTokenizer, valid_vocabulary(), "");
   accept(Opener::kEncoder, valid_encoder(), "");
+  accept(Opener::kState, {{"training_state.json", valid_state()}}, "");
   accept(Opener::kToml, {{"x.toml", valid_toml()}}, "x.toml");
   accept(Opener::kMetrics, {{"x.jsonl", valid_metrics()}}, "x.jsonl");
 }

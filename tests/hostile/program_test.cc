@@ -81,6 +81,7 @@ std::vector<std::string> command_of(const HostileFile& file, const fs::path& fol
       return {"embed", "-m", path};
     case Opener::kToml:
       return {"generate", "--config", path, "-m", "x"};
+    case Opener::kState:
     case Opener::kMetrics:
       break;
   }
