@@ -44,7 +44,7 @@ class Addition : public Verb {
  private:
   int write(const Streams& streams) const;
   int grade(const Streams& streams) const;
-  std::vector<std::string> ask(const LoadedModel& loaded,
+  std::vector<std::string> ask(const Runtime& run, const LoadedModel& loaded,
                                const std::vector<AdditionLine>& problems) const;
 
   std::string write_, grade_, data_;
@@ -68,9 +68,8 @@ int Addition::write(const Streams& streams) const {
 }
 
 // The model's answer to each problem: what it writes up to the end of the line.
-std::vector<std::string> Addition::ask(const LoadedModel& loaded,
+std::vector<std::string> Addition::ask(const Runtime& run, const LoadedModel& loaded,
                                        const std::vector<AdditionLine>& problems) const {
-  const Runtime run(common_.runtime());
   std::size_t longest = 0;
   std::vector<std::vector<TokenId>> prompts;
   for (const AdditionLine& problem : problems) {
@@ -98,10 +97,11 @@ std::vector<std::string> Addition::ask(const LoadedModel& loaded,
 
 int Addition::grade(const Streams& streams) const {
   if (data_.empty()) throw ConfigError("--data: expected a file of sums, found none");
-  const LoadedModel loaded = load_model(grade_);
+  const Runtime run(common_.runtime());
+  const LoadedModel loaded = load_model(run, grade_);
   std::vector<AdditionLine> problems = parse_addition_text(read_file(data_), data_);
   problems.resize(std::min(problems.size(), static_cast<std::size_t>(count_)));
-  const std::vector<std::string> answers = ask(loaded, problems);
+  const std::vector<std::string> answers = ask(run, loaded, problems);
   Index right = 0, shown = 0;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const bool good = answers[i] == problems[i].answer;

@@ -32,8 +32,8 @@ class Check : public Verb {
       throw ConfigError("-m: expected one model folder, found " + std::to_string(folders_.size()));
     }
     const std::string& folder = folders_.front();
-    const LoadedModel loaded = load_model(folder, TokenizerUse::kUnread);
     const Runtime run(common_.runtime());
+    const LoadedModel loaded = load_model(run, folder, TokenizerUse::kUnread);
     std::vector<Property> found;
     {
       StatusLine status(streams.log);

@@ -1,10 +1,11 @@
 #include "prenorm/cli/common.h"
 
-#include <bit>
+#include <cmath>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/message.h"
+#include "prenorm/kernels/adamw.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
 
@@ -30,30 +31,25 @@ void require_given(const std::string& value, const char* flag, const char* what)
   if (value.empty()) throw ConfigError(std::string(flag) + ": expected " + what + ", found none");
 }
 
-void require_finite(const Gpt& model, const std::string& folder) {
-  constexpr std::uint32_t kExponent = 0x7F800000u;
+void require_finite(const Runtime& run, const Gpt& model, const std::string& folder) {
   for (const Parameter& parameter : model.parameters()) {
-    bool finite = true;
-    for (float value : parameter.value) {
-      finite = finite && (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
-    }
-    if (!finite) {
-      throw NumericalError(printable(folder) +
-                           ": expected finite weights, found NaN or infinity in '" +
-                           printable(parameter.name) + "'");
-    }
+    // In double no square of a float is infinite.
+    if (std::isfinite(kernels::sum_of_squares(run, parameter.value))) continue;
+    throw NumericalError(printable(folder) +
+                         ": expected finite weights, found NaN or infinity in '" +
+                         printable(parameter.name) + "'");
   }
 }
 
-LoadedModel load_model(const std::string& folder, TokenizerUse use) {
+LoadedModel load_model(const Runtime& run, const std::string& folder, TokenizerUse use) {
   if (folder.empty()) throw ConfigError("-m: expected a model folder, found none");
   LoadedModel loaded;
   try {
-    loaded.model = load_pretrained(folder, Gpt::Mode::kInference);
+    loaded.model = load_pretrained(folder, Gpt::Mode::kInference, &run);
   } catch (const ConfigError& error) {
     throw FormatError(printable(folder) + ": " + error.what());  // the folder's fault, not a flag's
   }
-  require_finite(*loaded.model, folder);
+  require_finite(run, *loaded.model, folder);
   loaded.eos_tokens = load_eos_token_ids(folder);
   if (use == TokenizerUse::kUnread) return loaded;
   if (use == TokenizerUse::kOptional && !has_tokenizer(folder)) return loaded;

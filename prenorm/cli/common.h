@@ -38,9 +38,10 @@ enum class TokenizerUse { kRequired, kOptional, kUnread };
 
 // Throws ConfigError where `folder` is empty (no -m), IoError and FormatError for what is wrong
 // with the folder, NumericalError for weights that are not finite.
-LoadedModel load_model(const std::string& folder, TokenizerUse use = TokenizerUse::kRequired);
+LoadedModel load_model(const Runtime& run, const std::string& folder,
+                       TokenizerUse use = TokenizerUse::kRequired);
 
 // The tensor that holds a number that is not finite, as NumericalError.
-void require_finite(const Gpt& model, const std::string& folder);
+void require_finite(const Runtime& run, const Gpt& model, const std::string& folder);
 
 }  // namespace prenorm::cli

@@ -36,7 +36,8 @@ class Eval : public Verb {
 
   int run(const OptionTable&, const Streams& streams) override {
     if (files_.empty()) throw ConfigError("--data: expected a text file, found none");
-    const LoadedModel loaded = load_model(folder_);
+    const Runtime run(common_.runtime());
+    const LoadedModel loaded = load_model(run, folder_);
     const Index context = loaded.model->config().block_size;
     if (window_ > context) {
       throw ConfigError("--window: expected at most the model's context of " +
@@ -61,7 +62,7 @@ class Eval : public Verb {
                       "to predict, found " +
                       std::to_string(tokens.size()));
     }
-    report(loaded, tokens, text.bytes.size(), streams);
+    report(run, loaded, tokens, text.bytes.size(), streams);
     return kDone;
   }
 
@@ -73,9 +74,8 @@ class Eval : public Verb {
     Index tokens;  // that were predicted
   };
 
-  std::optional<MeanLoss> loss_of(const LoadedModel& loaded,
+  std::optional<MeanLoss> loss_of(const Runtime& run, const LoadedModel& loaded,
                                   const std::vector<TokenId>& tokens) const {
-    const Runtime run(common_.runtime());
     const Gpt& model = *loaded.model;
     const Index window = window_ > 0 ? window_ : model.config().block_size;
     if (stride_ > 0) {
@@ -107,9 +107,9 @@ class Eval : public Verb {
     return bytes;
   }
 
-  void report(const LoadedModel& loaded, const std::vector<TokenId>& tokens, std::size_t bytes,
-              const Streams& streams) const {
-    const auto mean = loss_of(loaded, tokens);
+  void report(const Runtime& run, const LoadedModel& loaded, const std::vector<TokenId>& tokens,
+              std::size_t bytes, const Streams& streams) const {
+    const auto mean = loss_of(run, loaded, tokens);
     if (!mean || !std::isfinite(mean->loss)) {
       throw NumericalError(folder_ + ": expected a finite loss, found " +
                            (mean ? number_text(mean->loss) : "none"));

@@ -237,12 +237,12 @@ int Generate::continue_lines(const Runtime& run, const LoadedModel& loaded,
 
 int Generate::run(const OptionTable& table, const Streams& streams) {
   check_flags(table);
-  const LoadedModel loaded =
-      load_model(folder_, prompts_.empty() ? TokenizerUse::kRequired : TokenizerUse::kOptional);
+  const Runtime run(common_.runtime());
+  const LoadedModel loaded = load_model(
+      run, folder_, prompts_.empty() ? TokenizerUse::kRequired : TokenizerUse::kOptional);
   if (!stop_.empty() && !loaded.tokenizer) {
     throw ConfigError("--stop: expected a model with a tokenizer, found none");
   }
-  const Runtime run(common_.runtime());
   options_.slide = slide_;
   options_.logprobs = common_.json;
   if (loaded.tokenizer) options_.vocab_size = loaded.tokenizer->vocab_size();

@@ -228,7 +228,7 @@ void Growth::measure_initial(const Runtime& run, const Tokens& tokens, GrowthRep
 
 void Growth::measure_checkpoint(const Runtime& run, const Streams& streams,
                                 GrowthReport& report) const {
-  const LoadedModel loaded = load_model(folder_);
+  const LoadedModel loaded = load_model(run, folder_);
   const Tokens tokens = tokens_of(*loaded.tokenizer, streams);
   GptConfig config = loaded.model->config();
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.0;

@@ -60,9 +60,10 @@ void TensorFile::check_floating_point(const Tensor& tensor) const {
   refuse(tensor, "dtype F32, F16, BF16 or F64", dtype_name(tensor.dtype));
 }
 
-void TensorFile::read(const Tensor& tensor, std::span<float> out) const {
+void TensorFile::read(const Tensor& tensor, std::span<float> out, std::size_t first) const {
   check_floating_point(tensor);
-  floats_from(tensor.dtype, tensor.bytes, out);
+  const std::size_t size = dtype_size(tensor.dtype);
+  floats_from(tensor.dtype, tensor.bytes.subspan(first * size, out.size() * size), out);
 }
 
 std::vector<float> TensorFile::floats(const Tensor& tensor) const {

@@ -34,8 +34,9 @@ class TensorFile {
   // The elements; widening is exact. Throws FormatError naming file and tensor unless the dtype is
   // F32, F16, BF16 or F64.
   std::vector<double> doubles(const Tensor& tensor) const;
-  // The same in float32, rounded to nearest. Requires: out.size() == tensor.size().
-  void read(const Tensor& tensor, std::span<float> out) const;
+  // Elements from `first` on in float32, rounded to nearest. Requires: there are out.size() of
+  // them.
+  void read(const Tensor& tensor, std::span<float> out, std::size_t first = 0) const;
   std::vector<float> floats(const Tensor& tensor) const;
   // Of an integer tensor. Throws FormatError for another dtype and for numbers of 2^63 and more.
   std::vector<Index> integers(const Tensor& tensor) const;
@@ -43,10 +44,10 @@ class TensorFile {
   // Throws FormatError `FILE: tensor 'NAME': expected …, found …`.
   [[noreturn]] void refuse(const Tensor& tensor, std::string_view expected,
                            std::string_view found) const;
-
- private:
+  // Throws FormatError unless the dtype is F32, F16, BF16 or F64.
   void check_floating_point(const Tensor& tensor) const;
 
+ private:
   std::string name_;
   std::vector<Tensor> tensors_;
   std::shared_ptr<const void> owner_;

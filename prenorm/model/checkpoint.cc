@@ -61,7 +61,7 @@ class Loader {
     }
   }
 
-  void load() {
+  void load(const Runtime* run) {
     for (const Parameter& p : model_.parameters()) match(p);
     match_head();
     for (const auto& [name, tensor] : tensors_) {
@@ -72,10 +72,35 @@ class Loader {
     misfits_.throw_if_any(file_.name());
     for (const Tensor* bias : zero_biases_) check_zero(*bias);
     if (head_ != nullptr) check_tied(*head_);
-    for (const auto& [parameter, tensor] : matches_) file_.read(*tensor, parameter->value);
+    for (const auto& [parameter, tensor] : matches_) file_.check_floating_point(*tensor);
+    read(run);
   }
 
  private:
+  // All that could be wrong has been checked.
+  void read(const Runtime* run) const {
+    constexpr std::size_t kPiece = std::size_t{1} << 19;
+    struct Piece {
+      const Tensor* tensor;
+      std::size_t first;
+      std::span<float> to;
+    };
+    std::vector<Piece> pieces;
+    for (const auto& [parameter, tensor] : matches_) {
+      for (std::size_t first = 0; first < parameter->value.size(); first += kPiece) {
+        const std::size_t count = std::min(kPiece, parameter->value.size() - first);
+        pieces.push_back({tensor, first, parameter->value.subspan(first, count)});
+      }
+    }
+    const auto read_piece = [&](Index i, int) {
+      const Piece& piece = pieces[static_cast<std::size_t>(i)];
+      file_.read(*piece.tensor, piece.to, piece.first);
+    };
+    const auto count = static_cast<Index>(pieces.size());
+    if (run != nullptr) return run->pool().run(count, read_piece);
+    for (Index i = 0; i < count; ++i) read_piece(i, 0);
+  }
+
   [[noreturn]] void refuse(const std::string& tensor, std::string_view expected,
                            std::string_view found) const {
     throw FormatError(file_.name() + ": tensor '" + printable(tensor) + "': expected " +
@@ -185,22 +210,23 @@ void save_pretrained(const Gpt& model, const std::filesystem::path& folder) {
   save_config(model.config(), folder);
 }
 
-std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode) {
+std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode,
+                                     const Runtime* run) {
   check_folder(folder);
   const GptConfig config = load_config(folder);
-  return model_from_weights(config, read_weights(folder), mode);
+  return model_from_weights(config, read_weights(folder), mode, run);
 }
 
 std::unique_ptr<Gpt> model_from_weights(const GptConfig& config, const TensorFile& weights,
-                                        Gpt::Mode mode) {
+                                        Gpt::Mode mode, const Runtime* run) {
   check_size(config, weights);
   auto model = std::make_unique<Gpt>(config, mode);
-  Loader(*model, weights).load();
+  Loader(*model, weights).load(run);
   return model;
 }
 
 void load_weights(Gpt& model, const std::filesystem::path& path) {
-  Loader(model, read_tensors(path)).load();
+  Loader(model, read_tensors(path)).load(nullptr);
 }
 
 }  // namespace prenorm

@@ -22,12 +22,14 @@ void save_pretrained(const Gpt& model, const std::filesystem::path& folder);
 // pytorch_model.bin (model_source.h). Names may lack the prefix "transformer."; mask buffers
 // (h.N.attn.bias, h.N.attn.masked_bias) are ignored; F32, F16, BF16 and F64 are converted. Throws
 // IoError; FormatError listing all tensors that are missing, unexpected or of another shape, and
-// for a tied head that differs from wte or a bias-free model with a bias that is not zero.
-std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode);
+// for a tied head that differs from wte or a bias-free model with a bias that is not zero. With a
+// runtime its threads read together.
+std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode,
+                                     const Runtime* run = nullptr);
 
 // The same of weights that were read before (model_source.h). Throws FormatError.
 std::unique_ptr<Gpt> model_from_weights(const GptConfig& config, const TensorFile& weights,
-                                        Gpt::Mode mode);
+                                        Gpt::Mode mode, const Runtime* run = nullptr);
 
 // Only the weights: fills `model` from a file by the same rules.
 void load_weights(Gpt& model, const std::filesystem::path& file);

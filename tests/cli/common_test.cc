@@ -26,7 +26,7 @@ class Common : public testing::Test {
   }
   std::string load_error() const {
     try {
-      load_model(folder_);
+      load_model(Runtime({.threads = 1}), folder_);
     } catch (const std::exception& error) {
       return error.what();
     }
@@ -40,7 +40,7 @@ class Common : public testing::Test {
 TEST_F(Common, a_folder_loads_with_its_tokenizer) {
   save_pretrained(Gpt(config(256)), folder_);
   ByteTokenizer().save(folder_);
-  const LoadedModel loaded = load_model(folder_);
+  const LoadedModel loaded = load_model(Runtime({.threads = 1}), folder_);
   EXPECT_EQ(loaded.model->config().n_embd, 4);
   EXPECT_EQ(loaded.tokenizer->kind(), "byte");
 }
@@ -48,22 +48,23 @@ TEST_F(Common, a_folder_loads_with_its_tokenizer) {
 TEST_F(Common, a_folder_without_a_tokenizer_loads_where_that_is_optional) {
   save_pretrained(Gpt(config(100)), folder_);
   EXPECT_FALSE(has_tokenizer(folder_));
-  EXPECT_EQ(load_model(folder_, TokenizerUse::kOptional).tokenizer, nullptr);
-  EXPECT_THROW(load_model(folder_), IoError);
+  EXPECT_EQ(load_model(Runtime({.threads = 1}), folder_, TokenizerUse::kOptional).tokenizer,
+            nullptr);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), folder_), IoError);
   ByteTokenizer().save(folder_);  // one that is there must fit
   EXPECT_TRUE(has_tokenizer(folder_));
-  EXPECT_THROW(load_model(folder_, TokenizerUse::kOptional), FormatError);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), folder_, TokenizerUse::kOptional), FormatError);
 }
 
 TEST_F(Common, no_folder_is_a_usage_error_and_a_missing_one_bad_input) {
-  EXPECT_THROW(load_model(""), ConfigError);
-  EXPECT_THROW(load_model(folder_ + "/nowhere"), IoError);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), ""), ConfigError);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), folder_ + "/nowhere"), IoError);
 }
 
 TEST_F(Common, a_tokenizer_with_more_tokens_than_the_model_is_bad_input) {
   save_pretrained(Gpt(config(100)), folder_);
   ByteTokenizer().save(folder_);
-  EXPECT_THROW(load_model(folder_), FormatError);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), folder_), FormatError);
   EXPECT_THAT(load_error(), testing::HasSubstr("at most the model's 100 tokens, found 256"));
 }
 
@@ -73,7 +74,7 @@ TEST_F(Common, weights_that_are_not_finite_are_a_numerical_error_that_names_the_
       -std::numeric_limits<float>::infinity();
   save_pretrained(model, folder_);
   ByteTokenizer().save(folder_);
-  EXPECT_THROW(load_model(folder_), NumericalError);
+  EXPECT_THROW(load_model(Runtime({.threads = 1}), folder_), NumericalError);
   EXPECT_THAT(load_error(), testing::HasSubstr("'transformer.wpe.weight'"));
 }
 
