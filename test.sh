@@ -107,7 +107,8 @@ count() {
 
 # ---- build and run ------------------------------------------------------------------------------
 
-prepare_tools "${BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev libbenchmark-dev python3 "${extra_packages[@]}"
+prepare_tools "${BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev libbenchmark-dev python3 \
+  "${extra_packages[@]}"
 # The arithmetic is also tried with a second compiler and on another processor, emulated; where
 # these cannot be had, those tests are skipped with a message.
 if is_debian && [[ $(dpkg --print-architecture) == amd64 ]]; then

@@ -55,12 +55,13 @@ TEST(BenchVerb, generation_is_timed_for_prompts_and_for_new_tokens) {
                "block-size: expected room for 512 prompt and 64 new tokens, found 8");
 }
 
-TEST(BenchVerb, what_to_measure_is_one_of_five) {
+TEST(BenchVerb, what_to_measure_is_one_of_six) {
   const Scratch scratch;
   expect_error(run_program(scratch, {"bench"}), 2,
                "bench: expected one of train, generate, layers, attention, matmul, limits");
-  expect_error(run_program(scratch, {"bench", "speed"}), 2,
-               "bench: expected one of train, generate, layers, attention, matmul, limits, found 'speed'");
+  expect_error(
+      run_program(scratch, {"bench", "speed"}), 2,
+      "bench: expected one of train, generate, layers, attention, matmul, limits, found 'speed'");
 }
 
 }  // namespace
