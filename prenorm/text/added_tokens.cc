@@ -18,20 +18,32 @@ AddedTokens::AddedTokens(std::span<const AddedToken> tokens) {
 }
 
 void AddedTokens::Pass::build() {
-  std::ranges::stable_sort(tokens, [](const AddedToken& a, const AddedToken& b) {
-    const std::size_t first_a = first_byte(a.content), first_b = first_byte(b.content);
-    return first_a != first_b ? first_a < first_b : a.content.size() > b.content.size();
-  });
+  std::ranges::stable_sort(tokens, {}, &AddedToken::content);
+  std::vector<std::size_t> open;  // tokens that begin each other and the present one
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    while (!open.empty() && !tokens[i].content.starts_with(tokens[open.back()].content)) {
+      open.pop_back();
+    }
+    shorter.push_back(open.empty() ? kNone : open.back());
+    open.push_back(i);
+  }
   for (const AddedToken& token : tokens) ++begin[first_byte(token.content) + 1];
   for (std::size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
 }
 
 const AddedToken* AddedTokens::Pass::at(std::string_view text) const {
+  // Of the tokens that come before the text or are it, the last one begins with every token that
+  // begins the text. A file may hold thousands with the same first byte.
   const std::size_t first = first_byte(text);
-  for (std::size_t i = begin[first]; i < begin[first + 1]; ++i) {
-    if (text.starts_with(tokens[i].content)) return &tokens[i];
-  }
-  return nullptr;
+  const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(begin[first]);
+  const auto to = tokens.begin() + static_cast<std::ptrdiff_t>(begin[first + 1]);
+  const auto after = std::upper_bound(
+      from, to, text,
+      [](std::string_view t, const AddedToken& token) { return t < token.content; });
+  if (after == from) return nullptr;
+  std::size_t i = static_cast<std::size_t>(after - tokens.begin()) - 1;
+  while (i != kNone && !text.starts_with(tokens[i].content)) i = shorter[i];
+  return i == kNone ? nullptr : &tokens[i];
 }
 
 void AddedTokens::Pass::split(std::string_view text, bool special, std::vector<Part>& parts) const {

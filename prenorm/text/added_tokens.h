@@ -30,10 +30,12 @@ class AddedTokens {
 
  private:
   struct Pass {
-    std::vector<AddedToken> tokens;        // by first byte, then longest first
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+    std::vector<AddedToken> tokens;        // in the order of their bytes
+    std::vector<std::size_t> shorter;      // the longest other token that begins each, or kNone
     std::array<std::size_t, 257> begin{};  // of the tokens with this first byte
     void build();
-    const AddedToken* at(std::string_view text) const;
+    const AddedToken* at(std::string_view text) const;  // the longest that begins the text
     void split(std::string_view text, bool special, std::vector<Part>& parts) const;
   };
   Pass first_pass_, second_pass_;

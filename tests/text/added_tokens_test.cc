@@ -46,6 +46,30 @@ TEST(AddedTokens, normalized_ones_are_looked_for_in_what_the_others_leave) {
             (Shown{{"xa", -1}, {"bc", 2}, {" ", -1}, {"xab", 1}}));
 }
 
+TEST(AddedTokens, thousands_with_the_same_beginning_take_no_longer) {
+  std::vector<AddedToken> many;
+  for (TokenId id = 0; id < 8000; ++id) {
+    many.push_back({"aaaaaaaa" + std::to_string(10000 + id), id, false});
+  }
+  many.push_back({"aaa", 9000, false});
+  const AddedTokens tokens(many);
+  const std::string text = std::string(200'000, 'a') + "12345b";  // looked through: 1.6e9 compares
+  const Shown parts = split(tokens, text, false);
+  ASSERT_EQ(parts.size(), 66'666u);
+  EXPECT_EQ(parts[0], (std::pair<std::string, TokenId>{"aaa", 9000}));
+  EXPECT_EQ(split(tokens, "aaaaaaaa12345b", false), (Shown{{"aaaaaaaa12345", 2345}, {"b", -1}}));
+}
+
+TEST(AddedTokens, a_token_between_a_text_and_its_beginning_hides_nothing) {
+  const AddedTokens tokens(std::vector<AddedToken>{
+      {"a", 1, false}, {"ab", 2, false}, {"abc", 3, false}, {"abca", 4, false}, {"b", 5, false}});
+  EXPECT_EQ(split(tokens, "abcb", false), (Shown{{"abc", 3}, {"b", 5}}));
+  EXPECT_EQ(split(tokens, "abx", false), (Shown{{"ab", 2}, {"x", -1}}));
+  EXPECT_EQ(split(tokens, "aab", false), (Shown{{"a", 1}, {"ab", 2}}));
+  EXPECT_EQ(split(tokens, "abca", false), (Shown{{"abca", 4}}));
+  EXPECT_EQ(split(tokens, "ac", false), (Shown{{"a", 1}, {"c", -1}}));
+}
+
 // As with Hugging Face's split_special_tokens.
 TEST(AddedTokens, a_special_token_that_is_text_hides_what_begins_inside_it) {
   const AddedTokens tokens(std::vector<AddedToken>{{"<ab>", 1, true}, {"b>c", 2, false}});
