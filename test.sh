@@ -3,6 +3,7 @@
 # source tree, the consumer projects, and the Python tests against PyTorch and transformers.
 #
 #   ./test.sh            everything
+#   ./test.sh --long     everything, and more kills, faults and damages than usual
 #   ./test.sh --clang    the same with Clang 14
 #   ./test.sh --asan     the C++ tests under the address and undefined-behaviour sanitizers
 #   ./test.sh --tsan     the C++ tests under the thread sanitizer
@@ -24,6 +25,7 @@ case "${1:-}" in
     preset=clang
     extra_packages=(clang-14)
     ;;
+  --long) export PRENORM_LONG_TESTS=1 ;;
   --asan) preset=asan with_python=false ;;
   --tsan) preset=tsan with_python=false ;;
   -h | --help)

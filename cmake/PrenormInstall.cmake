@@ -21,6 +21,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/prenorm" DESTINATION "${CMAKE_INSTALL_I
         PATTERN "kernels/targets.h" EXCLUDE
         PATTERN "base/json.h" EXCLUDE
         PATTERN "text/*json*.h" EXCLUDE
+        PATTERN "train/state_checksums.h" EXCLUDE
         PATTERN "prenorm/cli" EXCLUDE)
 install(EXPORT prenormTargets NAMESPACE prenorm:: DESTINATION "${PRENORM_PACKAGE_DIR}")
 

@@ -36,6 +36,11 @@ struct IoError : Error {
   using Error::Error;
 };
 
+// More memory than the system gives.
+struct MemoryError : Error {
+  using Error::Error;
+};
+
 // Numbers that stopped being finite.
 struct NumericalError : Error {
   using Error::Error;

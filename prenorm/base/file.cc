@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/folder.h"
 #include "prenorm/base/utf8.h"
 
 namespace prenorm {
@@ -115,13 +116,6 @@ std::string read_opened(const fs::path& path, Kinds kinds, std::size_t most) {
   return text;
 }
 
-// True when the folder's entry is on disk. Some file systems cannot sync a folder and say EINVAL.
-bool sync_folder(const fs::path& folder) {
-  Descriptor fd(open_retrying(folder, O_RDONLY | O_DIRECTORY));
-  if (fd.get() < 0) return false;
-  return ::fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOTSUP;
-}
-
 fs::path folder_of(const fs::path& path) {
   const fs::path folder = path.parent_path();
   return folder.empty() ? fs::path(".") : folder;
@@ -130,9 +124,8 @@ fs::path folder_of(const fs::path& path) {
 // Makes a file beside `path` that did not exist before; throws IoError about `name`.
 fs::path make_temporary(const fs::path& path, int& fd, std::string_view name,
                         std::string_view expected) {
-  const std::string stem = "." + path.filename().string() + ".tmp-" + std::to_string(::getpid());
   for (unsigned attempt = 0;; ++attempt) {
-    fs::path temporary = folder_of(path) / (stem + "-" + std::to_string(attempt));
+    fs::path temporary = temporary_name(path, attempt);
     fd = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (fd >= 0) return temporary;
     if (errno != EEXIST) throw_io(name, expected, reason(errno));
@@ -151,6 +144,11 @@ struct TemporaryGuard {
 };
 
 }  // namespace
+
+fs::path temporary_name(const fs::path& path, unsigned attempt) {
+  return folder_of(path) / ("." + path.filename().string() + ".tmp-" + std::to_string(::getpid()) +
+                            "-" + std::to_string(attempt));
+}
 
 std::string read_file(const fs::path& path, std::size_t most) {
   return read_opened(path, Kinds::kAny, most);
@@ -182,6 +180,19 @@ bool lies_inside(const fs::path& folder, std::string_view name) {
   // .../snapshots/REVISION and .../blobs
   return home.parent_path().filename() == "snapshots" &&
          is_below(home.parent_path().parent_path() / "blobs");
+}
+
+void read_file_in_pieces(const fs::path& path, FunctionRef<void(std::span<const std::byte>)> take) {
+  struct stat info {};
+  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_io(path.string(), "a readable file", reason(errno));
+    if (n == 0) return;
+    take(std::span(piece).first(static_cast<std::size_t>(n)));
+  }
 }
 
 std::string read_stream(std::istream& in, std::string_view name) {
@@ -265,34 +276,13 @@ void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fil
     throw_io(name, "a file that can be replaced", reason(errno));
   }
   temporary.path.clear();
-  if (!sync_folder(folder_of(path))) throw_io(name, "a folder that can be synced", reason(errno));
+  sync_folder(folder_of(path));
 }
 
-void rename_folder_durably(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    throw_io(from.string(), "a folder that can be renamed", reason(errno));
-  }
-  if (!sync_folder(folder_of(to))) {
-    throw_io(to.string(), "a folder that can be synced", reason(errno));
-  }
-}
-
-void move_files_durably(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
-    files.push_back(it->path());
-  }
-  if (error) throw_io(from.string(), "a readable folder", reason(error.value()));
-  for (const fs::path& file : files) {
-    if (::rename(file.c_str(), (to / file.filename()).c_str()) != 0) {
-      throw_io(file.string(), "a file that can be moved", reason(errno));
-    }
-  }
-  if (!sync_folder(to)) throw_io(to.string(), "a folder that can be synced", reason(errno));
-  if (::rmdir(from.c_str()) != 0) {
-    throw_io(from.string(), "a folder that can be removed", reason(errno));
-  }
+void sync_file(const fs::path& path) {
+  struct stat info {};
+  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
+  if (::fsync(fd.get()) != 0) throw_io(path.string(), "a file that can be synced", reason(errno));
 }
 
 void ensure_directory(const fs::path& folder) {

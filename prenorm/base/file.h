@@ -37,6 +37,10 @@ bool file_exists(const std::filesystem::path& path) noexcept;
 // folder of "snapshots". True for a name that is not there.
 bool lies_inside(const std::filesystem::path& folder, std::string_view name);
 
+// The file from its beginning in pieces of up to 1 MiB. Throws IoError.
+void read_file_in_pieces(const std::filesystem::path& path,
+                         FunctionRef<void(std::span<const std::byte>)> take);
+
 // The rest of a stream, e.g. std::cin; `name` stands for it in the IoError.
 std::string read_stream(std::istream& in, std::string_view name);
 
@@ -84,12 +88,12 @@ class FileWriter {
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 void write_file_durably(const std::filesystem::path& path, FunctionRef<void(FileWriter&)> fill);
 
-// Renames a folder, to a name that is free or an empty folder's, and syncs the one it stands in.
-void rename_folder_durably(const std::filesystem::path& from, const std::filesystem::path& to);
-// Moves the files of one folder into another of the same file system, over those of the same names,
-// and removes the first. Cut off in the middle, each file is in one of the two, whole, and calling
-// it again finishes it. Throws IoError.
-void move_files_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// The name under which the file is written before it is renamed: in the same folder, and of this
+// process alone. What a killed process leaves goes by remove_leftovers() (folder.h).
+std::filesystem::path temporary_name(const std::filesystem::path& path, unsigned attempt);
+
+// When it returns, what other calls have written to the file is on disk. Throws IoError.
+void sync_file(const std::filesystem::path& path);
 
 // Makes the folder and its parents. Throws IoError when that fails, when something else than a
 // folder is there, or when no file can be made inside.

@@ -12,6 +12,8 @@ namespace {
 // Signal handlers reach only globals; both are written by the handler alone.
 volatile std::sig_atomic_t received_signal = 0;
 struct sigaction previous_interrupt, previous_terminate;
+volatile std::sig_atomic_t save_wanted = 0;
+struct sigaction previous_user;
 
 int exit_code_of(int signal) { return 128 + signal; }
 
@@ -19,6 +21,8 @@ extern "C" void remember_signal(int signal) {
   if (received_signal != 0) _exit(exit_code_of(signal));
   received_signal = signal;
 }
+
+extern "C" void remember_save(int) { save_wanted = 1; }
 
 }  // namespace
 
@@ -44,6 +48,23 @@ bool InterruptGuard::requested() const { return received_signal != 0; }
 
 int InterruptGuard::exit_code() const {
   return received_signal == 0 ? 0 : exit_code_of(received_signal);
+}
+
+SaveSignal::SaveSignal() {
+  save_wanted = 0;
+  struct sigaction action {};
+  action.sa_handler = remember_save;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, &previous_user);
+}
+
+SaveSignal::~SaveSignal() { sigaction(SIGUSR1, &previous_user, nullptr); }
+
+bool SaveSignal::take() {
+  if (save_wanted == 0) return false;
+  save_wanted = 0;
+  return true;
 }
 
 void prepare_process() {

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a question that a loop can ask between its steps.
+// Ctrl-C, SIGTERM and SIGUSR1 as questions that a loop can ask between its steps.
 #pragma once
 
 namespace prenorm::cli {
@@ -15,6 +15,18 @@ class InterruptGuard {
   bool requested() const;
   // 130 for SIGINT, 143 for SIGTERM; 0 before either.
   int exit_code() const;
+};
+
+// While it lives, SIGUSR1 asks for a save. One at a time.
+class SaveSignal {
+ public:
+  SaveSignal();
+  ~SaveSignal();
+  SaveSignal(const SaveSignal&) = delete;
+  SaveSignal& operator=(const SaveSignal&) = delete;
+
+  // Whether there was one since this was asked last.
+  bool take();
 };
 
 // At the program's start: a closed pipe and a file size limit become errors of the write instead of

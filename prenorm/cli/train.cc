@@ -4,19 +4,19 @@
 #include <optional>
 
 #include "prenorm/base/error.h"
-#include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/format.h"
 #include "prenorm/cli/interrupt.h"
+#include "prenorm/cli/memory_check.h"
 #include "prenorm/cli/message.h"
 #include "prenorm/cli/progress_line.h"
 #include "prenorm/cli/run_folder.h"
 #include "prenorm/cli/tokenizer_choice.h"
 #include "prenorm/cli/train_flags.h"
+#include "prenorm/cli/train_notices.h"
 #include "prenorm/generate/generator.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
-#include "prenorm/report/watch_report.h"
 #include "prenorm/text/char_tokenizer.h"
 #include "prenorm/text/corpus.h"
 #include "prenorm/train/metrics.h"
@@ -40,44 +40,59 @@ class Train : public Verb {
   int run(const OptionTable& table, const Streams& streams) override;
 
  private:
-  Material read_material(const OptionTable& table, bool resuming, const Streams& streams) const;
+  std::optional<std::filesystem::path> find_state(const RunFolder& folder,
+                                                  const Streams& streams) const;
+  Material read_material(const OptionTable& table,
+                         const std::optional<std::filesystem::path>& state,
+                         const Streams& streams) const;
   void check_same(const Tokenizer& before, const Tokenizer* now) const;
   void take_over(const OptionTable& table, const std::filesystem::path& folder);
-  int train(const Runtime& run, Gpt& model, const Material& material, const RunFolder& folder,
-            bool resuming, const Streams& streams);
+  int train(const Runtime& run, const Material& material, const RunFolder& folder,
+            const std::optional<std::filesystem::path>& state, const Streams& streams);
   void tell_plan(const Runtime& run, Gpt& model, const Material& material, Index steps_done,
                  const Streams& streams) const;
   std::pair<std::string, std::string> sample(const Runtime& run, const Gpt& model,
                                              const Tokenizer& tokenizer,
                                              const InterruptGuard& interrupt) const;
-  void watch(TrainCallbacks& callbacks, std::optional<MetricsFile>& metrics, StatusLine& status,
-             const Streams& streams) const;
-  void report_end(const TrainResult& result, const RunFolder& folder, const Streams& streams) const;
 
   TrainFlags flags_;
+  std::optional<SaveSignal> save_signal_;
 };
 
 int Train::run(const OptionTable& table, const Streams& streams) {
   flags_.finish(table);
   if (flags_.data.empty()) throw ConfigError("--data: expected a text file, found none");
+  save_signal_.emplace();  // from the start: before there is something to save it ends nothing
   const Runtime run(flags_.common.runtime());
-  const RunFolder folder(flags_.out_dir);
-  folder.recover();
+  RunFolder folder(flags_.out_dir);
+  folder.open();
   folder.check(flags_.resume, flags_.force);
-  const bool resuming = flags_.resume && folder.holds_state();
-  if (resuming) take_over(table, folder.path());
+  const auto state = find_state(folder, streams);
+  if (state) take_over(table, *state);
 
-  Material material = read_material(table, resuming, streams);
-  folder.prepare(flags_.force);
-  if (!resuming) flags_.model.vocab_size = material.tokenizer->vocab_size();
-  std::unique_ptr<Gpt> model;
-  if (resuming) {
-    model = load_pretrained(folder.path(), Gpt::Mode::kTraining);
-  } else {
-    model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
-    model->initialize(flags_.train.seed, flags_.train.init);
+  const Material material = read_material(table, state, streams);
+  folder.prepare(flags_.resume, flags_.force);
+  if (!state) flags_.model.vocab_size = material.tokenizer->vocab_size();
+  return train(run, material, folder, state, streams);
+}
+
+// The folder of the state to go on with, if one is asked for and there is one. What is damaged is
+// told.
+std::optional<std::filesystem::path> Train::find_state(const RunFolder& folder,
+                                                       const Streams& streams) const {
+  if (!flags_.resume) return std::nullopt;
+  const std::optional<ChosenState> chosen = folder.state();
+  if (!chosen) return std::nullopt;
+  for (const std::string& damage : chosen->damages) {
+    streams.log.print("warning: {}; {} is used\n", printable(damage),
+                      printable(chosen->folder.string()));
   }
-  return train(run, *model, material, folder, resuming, streams);
+  if (return_to(folder.path(), *chosen)) {
+    streams.log.print("notice: the files in {} are now those of step {}\n",
+                      printable(folder.path().string()), chosen->iter);
+  }
+  streams.log.flush();
+  return chosen->folder;
 }
 
 // The saved run's model and options, under the flags given now.
@@ -114,13 +129,14 @@ void Train::check_same(const Tokenizer& before, const Tokenizer* now) const {
                                 before.kind(), flags_.tokenizer));
 }
 
-Material Train::read_material(const OptionTable& table, bool resuming,
+Material Train::read_material(const OptionTable& table,
+                              const std::optional<std::filesystem::path>& state,
                               const Streams& streams) const {
   Material material;
-  const bool given = table.given("tokenizer") || !resuming;
+  const bool given = table.given("tokenizer") || !state;
   std::unique_ptr<Tokenizer> named = given ? open_tokenizer(flags_.tokenizer) : nullptr;
-  material.tokenizer = resuming ? load_tokenizer(flags_.out_dir) : std::move(named);
-  if (resuming && given) check_same(*material.tokenizer, named.get());
+  material.tokenizer = state ? load_tokenizer(*state) : std::move(named);
+  if (state && given) check_same(*material.tokenizer, named.get());
   const bool bytes = material.tokenizer && !material.tokenizer->needs_utf8();
   Text text = read_text(flags_.data, bytes ? TextEncoding::kBytes : TextEncoding::kUtf8);
   material.bytes = text.bytes.size();
@@ -154,68 +170,61 @@ void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, 
   streams.log.flush();
 }
 
-int Train::train(const Runtime& run, Gpt& model, const Material& material, const RunFolder& folder,
-                 bool resuming, const Streams& streams) {
+int Train::train(const Runtime& run, const Material& material, const RunFolder& folder,
+                 const std::optional<std::filesystem::path>& state, const Streams& streams) {
   const InterruptGuard interrupt;
-  StatusLine status(streams.log);
+  TrainNotices notices(streams.log);
   RunFolder::Notes notes;
   notes.facts = {{"Data", fmt::format("{}, {} bytes", printable(flags_.data.front()),
                                       grouped(static_cast<Index>(material.bytes)))},
                  {"Tokenizer", std::string(material.tokenizer->kind())}};
+  std::unique_ptr<Gpt> model;
   std::optional<MetricsFile> metrics;
   std::optional<Trainer> trainer;
   TrainCallbacks callbacks;
-  callbacks.on_progress = [&](const Progress& progress) {
-    metrics->append(progress);
-    status.show(progress_line(progress));
-    if (progress.val_loss) status.keep();
-  };
-  watch(callbacks, metrics, status, streams);
-  callbacks.on_skip = [&](const SkippedStep& step) {
-    status.keep();
-    streams.log.print("notice: step {} is skipped: loss {}, gradient norm {}\n", step.iter,
-                      step.loss, step.grad_norm);
-    streams.log.flush();
-  };
+  notices.attach(callbacks, metrics);
+  callbacks.watch_interval = flags_.train.watch_steps();
   callbacks.on_save = [&](SaveReason reason) {
     notes.interrupted = reason == SaveReason::kInterrupted;
     if (reason == SaveReason::kFinished) {
-      notes.samples = {sample(run, model, *material.tokenizer, interrupt)};
+      notes.samples = {sample(run, *model, *material.tokenizer, interrupt)};
     }
     folder.save(*trainer, *material.tokenizer, notes);
+    if (reason == SaveReason::kRequested) {
+      notices.notice(fmt::format("saved at step {}", trainer->position().iter));
+    }
   };
   callbacks.should_stop = [&] { return interrupt.requested(); };
+  callbacks.should_save = [&] { return save_signal_->take(); };
 
-  trainer.emplace(run, model, material.data(), flags_.train, callbacks);
-  if (resuming) {
-    for (const std::string& change : load_training_state(folder.path(), *trainer)) {
-      streams.log.print("notice: {}\n", change);
+  MemoryCheck memory;
+  memory.within([&] {
+    memory.expect(least_training_memory(flags_.model));
+    if (state) {
+      model = load_pretrained(*state, Gpt::Mode::kTraining);
+    } else {
+      model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
     }
-    streams.log.print("resume  step {}\n", trainer->position().iter);
-  }
-  metrics.emplace(folder.path() / "metrics.jsonl", resuming ? trainer->position().iter : -1);
-  tell_plan(run, model, material, trainer->position().iter, streams);
+    memory.expect(plan_memory(*model, flags_.train.batch_size, 0, 0).total());
+    if (!state) model->initialize(flags_.train.seed, flags_.train.init);
+    trainer.emplace(run, *model, material.data(), flags_.train, callbacks);
+    if (state) {
+      for (const std::string& change : load_training_state(*state, *trainer)) {
+        streams.log.print("notice: {}\n", change);
+      }
+      streams.log.print("resume  step {}\n", trainer->position().iter);
+    }
+    metrics.emplace(folder.metrics(), state ? trainer->position().iter : -1);
+    for (const std::string& damage : metrics->damages()) {
+      streams.log.print("warning: {}; the line is left out\n", printable(damage));
+    }
+    tell_plan(run, *model, material, trainer->position().iter, streams);
+  });
 
   const TrainResult result = trainer->train();
-  status.finish();
-  report_end(result, folder, streams);
-  return result.interrupted ? interrupt.exit_code() : kDone;
-}
-
-// Frames go to the metrics; the first bad number is told with the frames that led to it.
-void Train::watch(TrainCallbacks& callbacks, std::optional<MetricsFile>& metrics,
-                  StatusLine& status, const Streams& streams) const {
-  callbacks.watch_interval = flags_.watch_steps();
-  callbacks.on_watch = [&metrics](const WatchFrame& frame) { metrics->append(frame); };
-  callbacks.on_non_finite = [&metrics, &status, &streams](const NonFinite& found) {
-    metrics->append(found);
-    status.keep();
-    streams.log.print("watch: step {}: first bad number in {}\n", found.iter - 1,
-                      non_finite_text(found));
-    for (const WatchFrame& frame : found.frames) {
-      streams.log.print("watch:   {}\n", frame_text(frame));
-    }
-  };
+  notices.finish();
+  tell_result(result, folder.path().string(), flags_.common.json, streams);
+  return interrupt.exit_code();
 }
 
 // What the model writes after a line end, for the report; at most about two seconds' worth.
@@ -242,42 +251,6 @@ std::pair<std::string, std::string> Train::sample(const Runtime& run, const Gpt&
   const auto generations = generate(run, model, {&request, 1}, options, callbacks);
   return {to_valid_utf8(tokenizer.decode(prompt)),
           to_valid_utf8(tokenizer.decode(generations.front().ids))};
-}
-
-void Train::report_end(const TrainResult& result, const RunFolder& folder,
-                       const Streams& streams) const {
-  const Progress& last = result.last;
-  const std::string path = folder.path().string();
-  if (flags_.common.json) {
-    const auto number = [](const std::optional<double>& value) {
-      return value ? Json(*value) : Json(nullptr);
-    };
-    streams.out.write(dump_json_compact({{"out_dir", path},
-                                         {"iter", last.iter},
-                                         {"max_iters", last.max_iters},
-                                         {"interrupted", result.interrupted},
-                                         {"loss", number(last.loss)},
-                                         {"val_loss", number(last.last_val_loss)},
-                                         {"best_val_loss", number(last.best_val_loss)},
-                                         {"skipped_steps", last.skipped_steps},
-                                         {"tokens_per_second", last.tokens_per_second},
-                                         {"elapsed", last.elapsed_seconds}}) +
-                      "\n");
-    return;
-  }
-  const std::string shown = printable(path, 200);
-  if (result.interrupted) {
-    streams.out.print(
-        "stopped and saved at step {} of {}; go on with: prenorm train --resume with "
-        "the same flags\n",
-        last.iter, last.max_iters);
-  } else {
-    streams.out.print("trained {} steps in {}", grouped(last.iter),
-                      duration_text(last.elapsed_seconds));
-    if (last.last_val_loss) streams.out.print(", validation loss {:.4f}", *last.last_val_loss);
-    streams.out.print("\nreport:   {}/report.html\ngenerate: prenorm generate -m {} -p TEXT\n",
-                      shown, shown);
-  }
 }
 
 }  // namespace

@@ -80,15 +80,24 @@ void TrainFlags::declare_training(OptionTable& table) {
                 "batches of an evaluation; 0: all held-out text");
   table.integer("log-interval", train.log_interval, {1, kMostSteps},
                 "steps between two progress lines");
-  table.flag("watch", watch,
-             "record the health of each block: sizes, spread, units that are off, scores, "
-             "gradients; where a number stops being finite");
+  table.toggle("watch", train.watch,
+               "record the health of each block: sizes, spread, units that are off, scores, "
+               "gradients; where a number stops being finite");
   table
-      .integer("watch-interval", watch_interval_, {0, kMostSteps},
+      .integer("watch-interval", train.watch_interval, {0, kMostSteps},
                "steps between two records of the watch")
       .shown_default("log-interval");
   table.integer("save-interval", train.save_interval, {0, kMostSteps},
                 "steps between two saves; 0: after each evaluation");
+  table.real("save-every-minutes", train.save_every_minutes, {.min = 0, .max = 1e6},
+             "a save as well when the last one is so old; 0: none");
+  table.toggle("save-best", train.save_best,
+               "keep the state with the lowest validation loss in best/");
+  table.integer("keep", train.keep, {1, kLargest}, "newest states kept, as checkpoint-N folders");
+  table.integer("patience", train.patience, {0, kMostSteps},
+                "evaluations without a lower validation loss before training ends; 0: no end");
+  table.integer("max-bad-steps", train.max_bad_steps, {1, kMostSteps},
+                "steps in a row skipped for numbers that are not finite before training gives up");
 }
 
 void TrainFlags::declare_optimizer(OptionTable& table) {
@@ -113,7 +122,7 @@ void TrainFlags::declare_optimizer(OptionTable& table) {
 void TrainFlags::finish(const OptionTable& table) {
   if (table.given("norm")) model.norm = norm_placement_from_name(norm_).value();
   if (table.given("activation")) model.activation = activation_from_name(activation_).value();
-  if (table.given("watch-interval") && !watch && watch_interval_ > 0) {
+  if (table.given("watch-interval") && !train.watch && train.watch_interval > 0) {
     throw ConfigError("--watch-interval: expected --watch with it, found none");
   }
   if (table.given("dropout")) {
@@ -128,11 +137,6 @@ void TrainFlags::finish(const OptionTable& table) {
   if (table.given("lr-decay-iters")) train.lr_decay_iters = lr_decay_iters_;
   model.validate();
   train.validate();
-}
-
-Index TrainFlags::watch_steps() const {
-  if (!watch) return 0;
-  return watch_interval_ > 0 ? watch_interval_ : train.log_interval;
 }
 
 void TrainFlags::rebase(const OptionTable& table, const GptConfig& saved_model,

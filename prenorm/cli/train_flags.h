@@ -17,9 +17,6 @@ struct TrainFlags {
   std::string tokenizer = "byte";
   std::string out_dir = "run";
   bool resume = false, force = false;
-  bool watch = false;
-  // Steps between two frames of the watch: 0 without one.
-  Index watch_steps() const;
   CommonFlags common;
 
   TrainFlags();
@@ -39,7 +36,7 @@ struct TrainFlags {
   std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine", init_ = "prenorm";
   double dropout_ = 0.0;
   double min_lr_ = 0.0;
-  Index warmup_iters_ = 0, lr_decay_iters_ = 0, watch_interval_ = 0;
+  Index warmup_iters_ = 0, lr_decay_iters_ = 0;
 };
 
 }  // namespace prenorm::cli

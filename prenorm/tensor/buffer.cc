@@ -34,14 +34,15 @@ void* map_aligned(std::size_t bytes, std::size_t alignment) {
 Buffer::Buffer(std::size_t bytes) {
   if (bytes == 0) return;
   if (bytes > std::numeric_limits<std::size_t>::max() / 4) {
-    throw Error("memory: expected a size the system can give, found " + std::to_string(bytes) +
-                " bytes");
+    throw MemoryError("memory: expected a size the system can give, found " +
+                      std::to_string(bytes) + " bytes");
   }
   size_ = (bytes + kPage - 1) / kPage * kPage;
   const bool large = size_ >= kHugePage;
   void* memory = map_aligned(size_, large ? kHugePage : kPage);
   if (memory == nullptr) {
-    throw Error("memory: expected " + std::to_string(size_) + " bytes, the system has none left");
+    throw MemoryError("memory: expected another " + std::to_string(size_) +
+                      " bytes, found none left");
   }
   if (large) madvise(memory, size_, MADV_HUGEPAGE);  // a hint: refusal costs speed only
   data_ = static_cast<std::byte*>(memory);

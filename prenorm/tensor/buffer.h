@@ -9,7 +9,7 @@ namespace prenorm {
 class Buffer {
  public:
   Buffer() = default;
-  // Throws Error when the system has no such memory.
+  // Throws MemoryError when the system has no such memory.
   explicit Buffer(std::size_t bytes);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -17,11 +15,6 @@
 
 namespace prenorm {
 namespace {
-
-[[noreturn]] void fail(const std::filesystem::path& path, std::string_view expected) {
-  throw IoError(
-      fmt::format("{}: expected {}, found: {}", path.string(), expected, std::strerror(errno)));
-}
 
 Json number(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -134,36 +127,54 @@ NonFinite non_finite_of(const Json& object, Index iter, const std::string& name)
   return found;
 }
 
-// visit(object, byte after the line, the line's name) for each complete line until it returns
-// false.
-template <typename Visit>
-void for_each_line(std::string_view text, const std::filesystem::path& path, Visit&& visit) {
-  Index number = 0;
+// The complete lines of a text, each with its end and its name for messages.
+struct Line {
+  std::string_view text;
+  std::string name;
+};
+std::vector<Line> lines_of(std::string_view text, const std::filesystem::path& path) {
+  std::vector<Line> lines;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string_view::npos;
        begin = end + 1) {
-    const std::string name = fmt::format("{} line {}", path.string(), ++number);
-    if (!visit(parse_line(text.substr(begin, end - begin), name), end + 1, name)) return;
+    lines.push_back({text.substr(begin, end + 1 - begin),
+                     fmt::format("{} line {}", path.string(), lines.size() + 1)});
   }
+  return lines;
+}
+
+// visit(object, the line's name) for each complete line.
+template <typename Visit>
+void for_each_line(const std::filesystem::path& path, Visit&& visit) {
+  const std::string text = read_regular_file(path);
+  for (const Line& line : lines_of(text, path)) visit(parse_line(line.text, line.name), line.name);
+}
+
+// The bytes of the file's beginning that stay, after damaged lines before them were taken out.
+std::uint64_t kept_bytes(const std::filesystem::path& path, Index keep_through,
+                         std::vector<std::string>& damages) {
+  if (keep_through < 0 || !std::filesystem::exists(path)) return 0;
+  const std::string text = read_regular_file(path);
+  std::string kept;
+  for (const Line& line : lines_of(text, path)) {
+    try {
+      const Json object = parse_line(line.text, line.name);
+      const Index iter = object.at("iter").get<Index>();
+      if (iter > keep_through) break;
+      if (object.contains("watch")) frame_of(object.at("watch"), iter, line.name);
+      if (object.contains("non_finite")) non_finite_of(object.at("non_finite"), iter, line.name);
+      kept += line.text;
+    } catch (const FormatError& error) {
+      damages.emplace_back(error.what());
+    }
+  }
+  if (!damages.empty()) write_file_durably(path, kept);
+  return kept.size();
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::filesystem::path path, Index keep_through) : path_(std::move(path)) {
-  std::size_t keep = 0;
-  if (keep_through >= 0 && std::filesystem::exists(path_)) {
-    for_each_line(read_regular_file(path_), path_,
-                  [&](const Json& line, std::size_t end, const auto&) {
-                    if (line.at("iter").get<Index>() > keep_through) return false;
-                    keep = end;
-                    return true;
-                  });
-  }
-  file_.reset(std::fopen(path_.c_str(), "ab"));
-  if (!file_) fail(path_, "a file to append to");
-  std::error_code error;
-  std::filesystem::resize_file(path_, keep, error);
-  if (error) throw IoError(path_.string() + ": expected to shorten it, found: " + error.message());
-}
+MetricsFile::MetricsFile(std::filesystem::path path, Index keep_through)
+    : file_(path, kept_bytes(path, keep_through, damages_)) {}
 
 void MetricsFile::append(const Progress& progress) {
   Json line{{"iter", progress.iter},
@@ -198,37 +209,35 @@ void MetricsFile::append(const NonFinite& found) {
   append_line(dump_json_compact({{"iter", found.iter}, {"non_finite", what}}));
 }
 
-void MetricsFile::append_line(const std::string& line) {
-  const std::string text = line + '\n';
-  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() ||
-      std::fflush(file_.get()) != 0) {
-    fail(path_, "room for another line");
-  }
+void MetricsFile::append(const LossSpike& spike) {
+  const Json what = {{"loss", number(spike.loss)},
+                     {"median", number(spike.median)},
+                     {"limit", number(spike.limit)}};
+  append_line(dump_json_compact({{"iter", spike.iter}, {"loss_spike", what}}));
 }
+
+void MetricsFile::append_line(const std::string& line) { file_.append(line + '\n'); }
 
 std::vector<MetricsRow> read_metrics(const std::filesystem::path& path) {
   std::vector<MetricsRow> rows;
-  for_each_line(read_regular_file(path), path,
-                [&](const Json& line, std::size_t, const std::string&) {
-                  if (!line.contains("watch") && !line.contains("non_finite"))
-                    rows.push_back(row_of(line));
-                  return true;
-                });
+  for_each_line(path, [&](const Json& line, const std::string&) {
+    for (const char* other : {"watch", "non_finite", "loss_spike"}) {
+      if (line.contains(other)) return;
+    }
+    rows.push_back(row_of(line));
+  });
   return rows;
 }
 
 WatchLines read_watch(const std::filesystem::path& path) {
   WatchLines lines;
-  for_each_line(read_regular_file(path), path,
-                [&](const Json& line, std::size_t, const std::string& name) {
-                  const Index iter = line.at("iter").get<Index>();
-                  if (line.contains("watch"))
-                    lines.frames.push_back(frame_of(line.at("watch"), iter, name));
-                  if (line.contains("non_finite")) {
-                    lines.non_finite.push_back(non_finite_of(line.at("non_finite"), iter, name));
-                  }
-                  return true;
-                });
+  for_each_line(path, [&](const Json& line, const std::string& name) {
+    const Index iter = line.at("iter").get<Index>();
+    if (line.contains("watch")) lines.frames.push_back(frame_of(line.at("watch"), iter, name));
+    if (line.contains("non_finite")) {
+      lines.non_finite.push_back(non_finite_of(line.at("non_finite"), iter, name));
+    }
+  });
   return lines;
 }
 

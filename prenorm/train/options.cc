@@ -77,7 +77,11 @@ void TrainOptions::validate() const {
   check_count("eval_iters", eval_iters, 0);
   check_count("log_interval", log_interval, 1);
   check_count("save_interval", save_interval, 0);
+  check_real("save_every_minutes", save_every_minutes, save_every_minutes >= 0, "0 (off) or more");
+  check_count("keep", keep, 1);
+  check_count("patience", patience, 0);
   check_count("max_bad_steps", max_bad_steps, 1);
+  check_count("watch_interval", watch_interval, 0);
 }
 
 }  // namespace prenorm

@@ -56,13 +56,22 @@ struct TrainOptions {
   // out text; 0: all of it, windows side by side.
   Index eval_iters = 50;
   Index log_interval = 10;
-  Index save_interval = 0;   // 0: after each evaluation
+  Index save_interval = 0;          // 0: after each evaluation
+  double save_every_minutes = 0.0;  // a save as well when the last one is so old; 0: none
+  bool save_best = true;            // also where an evaluation finds the lowest validation loss
+  Index keep = 2;                   // the newest saved states that are kept
+  Index patience = 0;        // evaluations without a lower loss before training ends; 0: no end
   Index max_bad_steps = 10;  // skipped steps in a row before training gives up
+  bool watch = false;        // the blocks' health (watch.h)
+  Index watch_interval = 0;  // steps between two records of it; 0: log_interval
 
   // The defaults that depend on other options, filled in.
   double min_learning_rate() const { return min_lr.value_or(learning_rate / 10); }
   Index warmup_steps() const {
     return warmup_iters.value_or(max_iters / 20 < 100 ? max_iters / 20 : 100);
+  }
+  Index watch_steps() const {
+    return !watch ? 0 : watch_interval > 0 ? watch_interval : log_interval;
   }
   Index decay_steps() const { return lr_decay_iters.value_or(max_iters); }
   Index sequences_per_step() const { return batch_size * gradient_accumulation_steps; }

@@ -32,7 +32,13 @@ void visit_train_options(Options& options, Visit&& visit) {
   visit("eval_iters", options.eval_iters, kMay);
   visit("log_interval", options.log_interval, kMay);
   visit("save_interval", options.save_interval, kMay);
+  visit("save_every_minutes", options.save_every_minutes, kMay);
+  visit("save_best", options.save_best, kMay);
+  visit("keep", options.keep, kMay);
+  visit("patience", options.patience, kMay);
   visit("max_bad_steps", options.max_bad_steps, kMay);
+  visit("watch", options.watch, kMay);
+  visit("watch_interval", options.watch_interval, kMay);
 }
 
 }  // namespace prenorm

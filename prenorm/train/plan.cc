@@ -70,6 +70,13 @@ MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::si
           .process = kProcessBytes};
 }
 
+std::size_t least_training_memory(const GptConfig& config) {
+  constexpr std::size_t kCopies = 4;  // weights, gradients, two moments
+  const Index head = config.tie_word_embeddings ? 0 : config.vocab_size * config.n_embd;
+  const Index count = config.matrix_elements() + head + config.block_size * config.n_embd;
+  return kCopies * sizeof(float) * static_cast<std::size_t>(count);
+}
+
 TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,
                            const TrainOptions& options) {
   options.validate();

@@ -36,6 +36,9 @@ double training_flops(const GptConfig& config, Index batch, Index time);
 // kernels hold (Runtime::scratch_bytes() after a pass).
 MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::size_t scratch);
 
+// What the weights' matrices, gradients and moments take at the least, before there is a model.
+std::size_t least_training_memory(const GptConfig& config);
+
 // The plan of a run. The time comes from passes over some of the run's own tokens, about a second
 // in all; the weights do not change and the gradients are left zero.
 TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,

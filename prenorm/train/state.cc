@@ -15,6 +15,7 @@
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/config_json.h"
 #include "prenorm/train/options_fields.h"
+#include "prenorm/train/state_checksums.h"
 
 namespace prenorm {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 constexpr const char* kJsonName = "training_state.json";
 constexpr const char* kTensorsName = "training_state.safetensors";
 constexpr const char* kFormat = "prenorm-training-state";
-constexpr Index kVersion = 1;
+constexpr Index kVersion = 2;  // 1: without checksums and what came with them
 
 template <typename T>
 struct IsOptional : std::false_type {};
@@ -43,7 +44,9 @@ Json to_json(const T& value) {
 // A JSON object of a state file; every failure names the file and the key.
 class Reader {
  public:
-  Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
+  // `lenient`: of an older version, in which keys may be missing.
+  Reader(const Json& object, std::string name, bool lenient)
+      : object_(object), name_(std::move(name)), lenient_(lenient) {
     if (!object.is_object()) throw FormatError(name_ + ": expected an object, found another value");
   }
 
@@ -54,10 +57,11 @@ class Reader {
     }
     return *found;
   }
-  Reader object(const char* key) const { return {at(key), name_ + " " + key}; }
+  Reader object(const char* key) const { return {at(key), name_ + " " + key, lenient_}; }
 
   template <typename T>
   void read(const char* key, T& out) const {
+    if (lenient_ && !object_.contains(key)) return;
     convert(at(key), key, out);
   }
 
@@ -65,7 +69,9 @@ class Reader {
   // Text, a number, or a whole number that the type holds: one from 2^63 would wrap.
   template <typename T>
   static bool fits(const Json& value) {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return value.is_boolean();
+    } else if constexpr (std::is_floating_point_v<T>) {
       return value.is_number();
     } else if constexpr (std::is_integral_v<T>) {
       if (value.is_number_unsigned()) return std::in_range<T>(value.get<std::uint64_t>());
@@ -83,6 +89,10 @@ class Reader {
       } else {
         convert(value, key, out.emplace());
       }
+    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+      if (!value.is_array()) refuse("a list", value, key);
+      out.clear();
+      for (const Json& each : value) convert(each, key, out.emplace_back());
     } else if constexpr (std::is_enum_v<T>) {
       std::string text;
       convert(value, key, text);
@@ -96,17 +106,21 @@ class Reader {
         throw FormatError(name_ + ": " + error.what());
       }
     } else {
-      constexpr bool kText = std::is_same_v<T, std::string>;
-      if (!fits<T>(value)) {
-        throw FormatError(fmt::format("{}: expected {} for \"{}\", found {}", name_,
-                                      kText ? "text" : "a number", key, value.type_name()));
-      }
+      constexpr bool kText = std::is_same_v<T, std::string>, kSwitch = std::is_same_v<T, bool>;
+      if (!fits<T>(value))
+        refuse(kText ? "text" : kSwitch ? "true or false" : "a number", value, key);
       out = value.template get<T>();
     }
   }
 
+  [[noreturn]] void refuse(const char* expected, const Json& value, const char* key) const {
+    throw FormatError(fmt::format("{}: expected {} for \"{}\", found {}", name_, expected, key,
+                                  value.type_name()));
+  }
+
   const Json& object_;
   std::string name_;
+  bool lenient_;
 };
 
 // visit(name, field) for each field of a position.
@@ -118,6 +132,7 @@ void visit_position(Position& p, Visit&& visit) {
   visit("last_val_loss", p.last_val_loss);
   visit("best_val_loss", p.best_val_loss);
   visit("best_iter", p.best_iter);
+  visit("evaluations_since_best", p.evaluations_since_best);
   visit("last_eval_iter", p.last_eval_iter);
   visit("last_report_iter", p.last_report_iter);
   visit("loss_sum", p.loss_sum);
@@ -125,6 +140,8 @@ void visit_position(Position& p, Visit&& visit) {
   visit("last_loss", p.last_loss);
   visit("last_grad_norm", p.last_grad_norm);
   visit("elapsed_seconds", p.elapsed_seconds);
+  visit("recent_losses", p.losses.losses);
+  visit("loss_was_high", p.losses.high);
 }
 
 std::string weights_fingerprint(const ParameterRegistry& parameters) {
@@ -165,19 +182,27 @@ Json state_json(const Trainer& trainer) {
             {"fingerprint", fmt::format("{:016x}", fingerprint(data))}}}};
 }
 
-Json read_state(const std::filesystem::path& path) {
-  Json json = parse_json(read_regular_file(path), path.string());
-  const Reader reader(json, path.string());
-  std::string format;
-  Index version = 0;
-  reader.read("format", format);
-  reader.read("version", version);
-  if (format != kFormat || version != kVersion) {
-    throw FormatError(fmt::format("{}: expected {} {}, found {} {}", path.string(), kFormat,
-                                  kVersion, format, version));
+// A training_state.json that has been read: what it says is as it was saved.
+struct State {
+  explicit State(const std::filesystem::path& file) : name(file.string()) {
+    const std::string text = read_regular_file(file);
+    json = parse_json(text, name);
+    const Reader head(json, name, false);
+    std::string format;
+    head.read("format", format);
+    head.read("version", version);
+    if (format != kFormat || version < 1 || version > kVersion) {
+      throw FormatError(fmt::format("{}: expected {} 1 to {}, found {} {}", name, kFormat, kVersion,
+                                    format, version));
+    }
+    if (version > 1) check_own_checksum(text, name);
   }
-  return json;
-}
+  Reader reader() const { return {json, name, version == 1}; }
+
+  std::string name;
+  Json json;
+  Index version = 0;
+};
 
 TrainOptions read_options(const Reader& reader) {
   TrainOptions options;
@@ -246,11 +271,9 @@ bool has_training_state(const std::filesystem::path& folder) {
 }
 
 TrainingStateSummary read_training_state_summary(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kJsonName;
-  const Json json = read_state(path);
-  const Reader reader(json, path.string());
-  TrainingStateSummary summary{.options = read_options(reader.object("options"))};
-  reader.object("position").read("iter", summary.iter);
+  const State state(folder / kJsonName);
+  TrainingStateSummary summary{.options = read_options(state.reader().object("options"))};
+  state.reader().object("position").read("iter", summary.iter);
   return summary;
 }
 
@@ -265,18 +288,32 @@ void save_training_state(const std::filesystem::path& folder, const Trainer& tra
   }
   save_safetensors(folder / kTensorsName, std::move(tensors),
                    {{"format", "pt"}, {"iter", std::to_string(trainer.position().iter)}});
-  write_file_durably(folder / kJsonName, dump_json(state_json(trainer)));
+  Json state = state_json(trainer);
+  state["files"] = checksums_of_files(folder);
+  write_file_durably(folder / kJsonName, with_own_checksum(std::move(state)));
+}
+
+void check_training_state(const std::filesystem::path& folder) {
+  const State state(folder / kJsonName);
+  static_cast<void>(read_training_state_summary(folder));
+  if (state.version > 1) {
+    check_files(folder, state.reader().at("files"));
+    return;
+  }
+  // Of an old state there are no checksums: what its files themselves can tell.
+  for (const char* name : {kTensorsName, "model.safetensors"}) {
+    static_cast<void>(Safetensors(folder / name));
+  }
 }
 
 std::vector<std::string> load_training_state(const std::filesystem::path& folder,
                                              Trainer& trainer) {
   const std::filesystem::path path = folder / kJsonName;
-  const Json json = read_state(path);
-  const Reader reader(json, path.string());
+  const State state(path);
+  const Reader reader = state.reader();
   require_same_model(path, reader.at("model"), model_json(trainer));
-  read_options(reader.object("options"));
-  const std::vector<std::string> changed =
-      compare_options(path, reader.at("options"), trainer.options());
+  const Json saved = options_json(read_options(reader.object("options")));
+  const std::vector<std::string> changed = compare_options(path, saved, trainer.options());
   const Json now = state_json(trainer);
   for (const char* key : {"train_tokens", "validation_tokens", "fingerprint"}) {
     require_same(path, key, reader.object("data").at(key), now.at("data").at(key));

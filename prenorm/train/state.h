@@ -1,7 +1,8 @@
 // What a run needs to go on, beside the model's own files in the run folder:
 //
 //   training_state.safetensors   AdamW's moments, "exp_avg.NAME" and "exp_avg_sq.NAME"
-//   training_state.json          step, counters, options, model, fingerprints of data and weights
+//   training_state.json          step, counters, options, model, fingerprints of data and weights,
+//                                checksums of all files and of itself (state_checksums.h)
 //
 // A resumed run ends in the bits of one that was never interrupted.
 #pragma once
@@ -24,9 +25,14 @@ bool has_training_state(const std::filesystem::path& folder);
 // Throws IoError, and FormatError naming the file and the key.
 TrainingStateSummary read_training_state_summary(const std::filesystem::path& folder);
 
-// Writes both files durably, the JSON last; save_pretrained() writes the weights they belong to.
-// Throws IoError.
+// Writes both files durably, the JSON last, with checksums of the files of model and tokenizer that
+// are in the folder: save_pretrained() writes the weights first. Throws IoError.
 void save_training_state(const std::filesystem::path& folder, const Trainer& trainer);
+
+// Reads all files that belong to the state, and throws FormatError or IoError naming the one that
+// is damaged or missing. States of versions before 0.1 have no checksums: of them only what no
+// reader would take is found.
+void check_training_state(const std::filesystem::path& folder);
 
 // Puts moments and position into a trainer whose model already holds the folder's weights.
 // Throws ConfigError naming what differs and would change the run's meaning: the model, the

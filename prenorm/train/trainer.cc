@@ -63,7 +63,7 @@ Trainer::Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions op
 TrainResult Trainer::train() {
   const Index first = position_.iter, evaluated = position_.last_eval_iter;
   clock_.start(position_.elapsed_seconds);
-  saved_iter_ = first;
+  saved_at_ = std::chrono::steady_clock::now();
   TrainResult result;
   for (;;) {
     if (evaluation_due() && !evaluate_and_remember()) {
@@ -72,7 +72,11 @@ TrainResult Trainer::train() {
     }
     if (report_due()) report();
     if (position_.iter >= options_.max_iters) break;
-    if (save_due()) save(SaveReason::kInterval);
+    if (out_of_patience()) {
+      result.out_of_patience = true;
+      break;
+    }
+    if (const auto reason = save_due()) save(*reason);
     if (stop_requested()) {
       result.interrupted = true;
       break;
@@ -81,7 +85,11 @@ TrainResult Trainer::train() {
     const StepResult done = step();
     clock_.end_step();
     if (watch_) tell_watch();
-    if (done.skipped) note_skip(done);
+    if (done.skipped) {
+      note_skip(done);
+    } else if (const auto spike = position_.losses.add(position_.iter, done.loss)) {
+      if (callbacks_.on_spike) callbacks_.on_spike(*spike);
+    }
   }
   if (position_.iter > first || position_.last_eval_iter > evaluated || result.interrupted) {
     save(result.interrupted ? SaveReason::kInterrupted : SaveReason::kFinished);
@@ -208,7 +216,7 @@ void Trainer::tell_non_finite(const StepResult& result) {
 }
 
 void Trainer::note_skip(const StepResult& result) {
-  if (watch_ && position_.bad_steps_in_a_row == 1) tell_non_finite(result);
+  if (position_.bad_steps_in_a_row == 1) tell_non_finite(result);
   if (callbacks_.on_skip) {
     callbacks_.on_skip({.iter = position_.iter - 1,
                         .loss = result.loss,
@@ -239,9 +247,13 @@ bool Trainer::evaluate_and_remember() {
   clock_.end_evaluation();
   position_.last_eval_iter = position_.iter;
   position_.last_val_loss = *loss;
-  if (std::isfinite(*loss) && !(position_.best_val_loss <= loss)) {
+  const std::optional<double> best = position_.best_val_loss;
+  if (std::isfinite(*loss) && (!best || *loss < *best)) {
     position_.best_val_loss = loss;
     position_.best_iter = position_.iter;
+    position_.evaluations_since_best = 0;
+  } else {
+    ++position_.evaluations_since_best;
   }
   return true;
 }
@@ -267,12 +279,41 @@ bool Trainer::report_due() const {
   return iter > 0 && (iter >= options_.max_iters || iter % options_.log_interval == 0);
 }
 
-bool Trainer::save_due() const {
+std::optional<SaveReason> Trainer::save_due() const {
+  // Asked in any case, so that a request is taken also where there is nothing new to save.
+  const bool wanted = save_wanted();
   const Index iter = position_.iter;
-  if (iter == saved_iter_) return false;
+  if (iter == saved_iter_) return std::nullopt;
+  if (wanted) return SaveReason::kRequested;
+  if (iter == 0) return std::nullopt;
   const Index interval =
       options_.save_interval > 0 ? options_.save_interval : options_.eval_interval;
-  return interval > 0 && iter % interval == 0;
+  if (interval > 0 && iter % interval == 0) return SaveReason::kInterval;
+  if (options_.save_best && at_best()) return SaveReason::kBest;
+  return std::nullopt;
+}
+
+// By somebody outside, or by the clock: unlike all else about saves no function of the step.
+bool Trainer::save_wanted() const {
+  const bool requested = callbacks_.should_save && callbacks_.should_save();
+  const std::chrono::duration<double, std::ratio<60>> minutes =
+      std::chrono::steady_clock::now() - saved_at_;
+  const double every = options_.save_every_minutes;
+  return agreed(requested || (every > 0 && minutes.count() >= every));
+}
+
+bool Trainer::at_best() const {
+  return position_.best_val_loss && position_.best_iter == position_.iter &&
+         position_.last_eval_iter == position_.iter;
+}
+
+bool Trainer::out_of_patience() const {
+  return options_.patience > 0 && position_.evaluations_since_best >= options_.patience;
+}
+
+void Trainer::set_position(const TrainingPosition& position) {
+  position_ = position;
+  saved_iter_ = position.iter;
 }
 
 void Trainer::report() {
@@ -320,6 +361,7 @@ void Trainer::save(SaveReason reason) {
   }
   position_.elapsed_seconds = clock_.elapsed();
   saved_iter_ = position_.iter;
+  saved_at_ = std::chrono::steady_clock::now();
   if (!ranked_) {
     if (callbacks_.on_save) callbacks_.on_save(reason);
     return;

@@ -7,6 +7,7 @@
 // A step is a function of the weights, the moments and (seed, step): how a run is cut into
 // sessions, micro-batches, threads or ranks changes no bit of it.
 #pragma once
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "prenorm/train/adamw.h"
 #include "prenorm/train/clock.h"
 #include "prenorm/train/data.h"
+#include "prenorm/train/loss_spike.h"
 #include "prenorm/train/non_finite.h"
 #include "prenorm/train/options.h"
 #include "prenorm/train/progress.h"
@@ -26,7 +28,8 @@
 
 namespace prenorm {
 
-enum class SaveReason { kInterval, kInterrupted, kFinished, kBadNumbers };
+// kRequested: should_save(), or save_every_minutes; kBest: the lowest validation loss so far.
+enum class SaveReason { kInterval, kBest, kRequested, kInterrupted, kFinished, kBadNumbers };
 
 // A step that was not applied because its loss or gradient was not finite.
 struct SkippedStep {
@@ -44,13 +47,17 @@ struct TrainCallbacks {
   std::function<void(const SkippedStep&)> on_skip;
   // Polled after each step: true finishes training here, after a save.
   std::function<bool()> should_stop;
+  // Polled after each step: true saves here and goes on.
+  std::function<bool()> should_save = {};
+  // A loss far above those before it (loss_spike.h). It changes no bit.
+  std::function<void(const LossSpike&)> on_spike = {};
 
   // The watch (watch.h): the health of each block in the first step and in every one whose number
   // is a multiple of the interval; 0: none, and nothing is computed for it. It changes no bit.
   Index watch_interval = 0;
   std::function<void(const WatchFrame&)> on_watch = {};
-  // With a watch, before on_skip: where the first bad number of a skipped step came from; of steps
-  // that are skipped in a row, of the first.
+  // Before on_skip: where the first bad number of a skipped step came from; of steps that are
+  // skipped in a row, of the first. With the last records of the watch, if there is one.
   std::function<void(const NonFinite&)> on_non_finite = {};
 };
 
@@ -60,11 +67,13 @@ struct TrainingPosition {
   Index skipped_steps = 0, bad_steps_in_a_row = 0;
   std::optional<double> last_val_loss, best_val_loss;
   Index best_iter = 0;
+  Index evaluations_since_best = 0;
   Index last_eval_iter = -1, last_report_iter = -1;  // −1: none yet
   double loss_sum = 0.0;                             // of the steps since the last progress line
   Index loss_steps = 0;
   std::optional<double> last_loss, last_grad_norm;
   double elapsed_seconds = 0.0;
+  RecentLosses losses;
 };
 
 struct StepResult {
@@ -76,6 +85,7 @@ struct StepResult {
 
 struct TrainResult {
   bool interrupted = false;
+  bool out_of_patience = false;  // ended before max_iters
   Progress last;
   Index tokens = 0;  // trained on in this session
 };
@@ -95,7 +105,8 @@ class Trainer {
   Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
           TrainCallbacks callbacks = {}, TrainRanks ranks = {});
 
-  // Goes on from position() to max_iters, or until should_stop(). Throws NumericalError after
+  // Goes on from position() to max_iters, until should_stop(), or until the validation loss has not
+  // fallen for `patience` evaluations. Throws NumericalError after
   // max_bad_steps skipped steps in a row; the weights are then still the last good ones.
   TrainResult train();
 
@@ -110,18 +121,23 @@ class Trainer {
   const TrainOptions& options() const { return options_; }
   const TrainData& data() const { return data_; }
   const TrainingPosition& position() const { return position_; }
+  // Whether the newest evaluation was made of these very weights and is the lowest so far.
+  bool at_best() const;
   const AdamW& optimizer() const { return optimizer_; }
 
   // For a resumed run: the moments are the optimizer's, the weights the model's.
   AdamW& optimizer() { return optimizer_; }
-  void set_position(const TrainingPosition& position) { position_ = position; }
+  // The position was saved: it is not saved again before the next step.
+  void set_position(const TrainingPosition& position);
 
  private:
   bool agreed(bool here) const;  // on all ranks what is so on one
   bool stop_requested() const;
   bool evaluation_due() const;
   bool report_due() const;
-  bool save_due() const;
+  std::optional<SaveReason> save_due() const;
+  bool save_wanted() const;
+  bool out_of_patience() const;
   Progress progress() const;
   bool evaluate_and_remember();  // false: interrupted
   void report();
@@ -148,10 +164,11 @@ class Trainer {
   std::vector<TokenId> inputs_, targets_;  // [batch_size, block_size]
   TrainingPosition position_;
   TrainingClock clock_;
-  Index saved_iter_ = 0;             // a resumed run starts saved
-  std::unique_ptr<Watch> watch_;     // none: not watched
-  std::optional<WatchFrame> frame_;  // of the last step, where it was watched
-  std::deque<WatchFrame> frames_;    // the last few
+  Index saved_iter_ = -1;                             // −1: not yet; a resumed run starts saved
+  std::chrono::steady_clock::time_point saved_at_{};  // or begun
+  std::unique_ptr<Watch> watch_;                      // none: not watched
+  std::optional<WatchFrame> frame_;                   // of the last step, where it was watched
+  std::deque<WatchFrame> frames_;                     // the last few
 };
 
 }  // namespace prenorm

@@ -262,37 +262,5 @@ TEST_F(File, ensure_directory_refuses_what_cannot_hold_files) {
               ThrowsMessage<IoError>(HasSubstr("/proc/self: expected a folder that can be")));
 }
 
-TEST(MoveFiles, replaces_files_of_the_same_names_and_removes_the_folder) {
-  const TemporaryFolder temporary("move");
-  const std::filesystem::path to = temporary.path() / "to", from = temporary.path() / "from";
-  for (const auto& folder : {to, from}) ensure_directory(folder);
-  write_file_durably(to / "a", "old");
-  write_file_durably(to / "kept", "kept");
-  write_file_durably(from / "a", "new");
-  write_file_durably(from / "b", "new");
-  rename_folder_durably(from, temporary.path() / "renamed");
-  EXPECT_FALSE(std::filesystem::exists(from));
-  move_files_durably(temporary.path() / "renamed", to);
-  EXPECT_EQ(read_file(to / "a"), "new");
-  EXPECT_EQ(read_file(to / "b"), "new");
-  EXPECT_EQ(read_file(to / "kept"), "kept");
-  EXPECT_FALSE(std::filesystem::exists(temporary.path() / "renamed"));
-}
-
-TEST(MoveFiles, a_missing_folder_is_an_error_that_names_it) {
-  const TemporaryFolder temporary("move");
-  const std::filesystem::path none = temporary.path() / "none";
-  for (const auto& call :
-       {+[](const std::filesystem::path& p) { move_files_durably(p, "."); },
-        +[](const std::filesystem::path& p) { rename_folder_durably(p, "x"); }}) {
-    try {
-      call(none);
-      ADD_FAILURE() << "no error";
-    } catch (const IoError& error) {
-      EXPECT_NE(std::string(error.what()).find(none.string()), std::string::npos) << error.what();
-    }
-  }
-}
-
 }  // namespace
 }  // namespace prenorm

@@ -38,6 +38,15 @@ TEST(Interrupt, a_signal_that_is_ignored_stays_ignored) {
   EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_IGN);
 }
 
+TEST(SaveSignalTest, a_signal_asks_for_one_save_and_ends_nothing) {
+  SaveSignal save;
+  EXPECT_FALSE(save.take());
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  EXPECT_TRUE(save.take());
+  EXPECT_FALSE(save.take());
+}
+
 TEST(InterruptDeath, afterwards_a_signal_ends_the_process_as_before) {
   EXPECT_EXIT(
       {

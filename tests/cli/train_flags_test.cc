@@ -65,9 +65,9 @@ TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
 }
 
 TEST(TrainFlags, a_watch_looks_each_log_interval_unless_told_otherwise) {
-  EXPECT_EQ(Read({}).flags.watch_steps(), 0);
-  EXPECT_EQ(Read({"--watch", "--log-interval", "7"}).flags.watch_steps(), 7);
-  EXPECT_EQ(Read({"--watch", "--watch-interval", "3"}).flags.watch_steps(), 3);
+  EXPECT_EQ(Read({}).flags.train.watch_steps(), 0);
+  EXPECT_EQ(Read({"--watch", "--log-interval", "7"}).flags.train.watch_steps(), 7);
+  EXPECT_EQ(Read({"--watch", "--watch-interval", "3"}).flags.train.watch_steps(), 3);
   EXPECT_THROW(Read({"--watch-interval", "3"}), ConfigError);
 }
 

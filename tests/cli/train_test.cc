@@ -208,7 +208,7 @@ TEST_F(TrainVerb, a_watched_run_that_breaks_down_tells_where_with_the_frames_bef
       train({"--watch", "--watch-interval", "1", "--learning-rate", "1e6", "--grad-clip", "0",
              "--warmup-iters", "0", "--norm", "post", "--eval-interval", "0"});
   EXPECT_EQ(ran.code, 4);
-  EXPECT_THAT(ran.err, HasSubstr("watch: step 1: first bad number in "));
+  EXPECT_THAT(ran.err, HasSubstr("notice: step 1: first bad number in "));
   EXPECT_THAT(ran.err, HasSubstr("watch:   iter 1: loss "));
   EXPECT_THAT(slurp(scratch_ / "run/metrics.jsonl"), HasSubstr("\"non_finite\":{\""));
   EXPECT_THAT(slurp(scratch_ / "run/report.html"), HasSubstr("First bad number"));

@@ -127,7 +127,25 @@ TEST_F(Metrics, a_line_of_something_else_is_an_error_that_names_it) {
   } catch (const FormatError& error) {
     EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl line 2: expected "));
   }
-  EXPECT_THROW(MetricsFile(path_, 5), FormatError);
+}
+
+TEST_F(Metrics, resuming_takes_damaged_lines_out_and_names_them) {
+  write("{\"iter\":1}\n{\"iter\":\"two\"}\n{\"iter\":3}\n{\"iter\":4,\"watch\":{}}\n");
+  MetricsFile file(path_, 5);
+  ASSERT_EQ(file.damages().size(), 2u);
+  EXPECT_THAT(file.damages()[0], HasSubstr("metrics.jsonl line 2: expected "));
+  EXPECT_THAT(file.damages()[1], HasSubstr("metrics.jsonl line 4: expected "));
+  file.append(at(6));
+  EXPECT_THAT(iters(), ElementsAre(1, 3, 6));
+}
+
+TEST_F(Metrics, a_loss_spike_has_a_line_of_its_own_that_is_no_line_of_progress) {
+  MetricsFile file(path_);
+  file.append(at(10));
+  file.append(LossSpike{11, 9.5, 2.25, 4.5});
+  EXPECT_THAT(text(),
+              HasSubstr(R"({"iter":11,"loss_spike":{"loss":9.5,"median":2.25,"limit":4.5}})"));
+  EXPECT_THAT(iters(), ElementsAre(10));
 }
 
 TEST_F(Metrics, a_folder_that_is_not_there_is_an_error_that_names_the_file) {

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <functional>
 
+#include "prenorm/base/checksum.h"
 #include "prenorm/base/error.h"
+#include "prenorm/base/file.h"
 #include "prenorm/model/checkpoint.h"
 #include "tests/train/small_run.h"
 
@@ -116,7 +118,11 @@ class SavedState : public ::testing::Test {
     std::getline(std::ifstream(path), text, '\0');
     const std::size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos);
-    std::ofstream(path) << text.replace(at, from.size(), to);
+    text.replace(at, from.size(), to);
+    // As a program would that means what it writes: with the checksum of the new text.
+    text.resize(text.rfind(",\n  \"crc32\""));
+    const std::string checksum = checksum_text(crc32(text));
+    std::ofstream(path) << text << ",\n  \"crc32\": \"" << checksum << "\"\n}\n";
   }
 
   TemporaryFolder folder_;
@@ -190,6 +196,38 @@ TEST_F(SavedState, a_damaged_file_is_an_error_that_names_it) {
   std::filesystem::remove(folder_.path() / "training_state.json");
   EXPECT_FALSE(has_training_state(folder_.path()));
   EXPECT_THROW(read_training_state_summary(folder_.path()), IoError);
+}
+
+TEST_F(SavedState, a_byte_that_changed_is_found_in_either_file) {
+  EXPECT_NO_THROW(check_training_state(folder_.path()));
+  for (const char* name : {"training_state.json", "training_state.safetensors"}) {
+    const auto path = folder_.path() / name;
+    const std::string whole = read_file(path);
+    for (std::size_t at = 0; at < whole.size(); at += 7) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ 4);
+      std::ofstream(path, std::ios::binary) << bytes;
+      try {
+        check_training_state(folder_.path());
+        ADD_FAILURE() << name << " byte " << at;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr(name)) << at;
+      }
+    }
+    std::ofstream(path, std::ios::binary) << whole;
+  }
+}
+
+TEST_F(SavedState, a_state_without_checksums_is_read_and_its_new_fields_take_their_defaults) {
+  rewrite("\"version\": 2", "\"version\": 1");
+  for (const char* key : {"\"patience\": 0,", "\"keep\": 2,", "\"loss_was_high\": false"}) {
+    const std::string entry = key;
+    const bool last = !entry.ends_with(",");  // of its object: the comma before it goes too
+    rewrite(last ? ",\n    " + entry : entry, "");
+  }
+  EXPECT_EQ(load(small_options()), "");
+  rewrite("\"version\": 1", "\"version\": 2");
+  EXPECT_THAT(load(small_options()), HasSubstr("expected a key \"keep\""));
 }
 
 }  // namespace

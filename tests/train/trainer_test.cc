@@ -86,12 +86,18 @@ TrainCallbacks recording(Record& record, const std::unique_ptr<Trainer>& trainer
           .should_stop = {}};
 }
 
-TEST(Trainer, reports_evaluates_and_saves_when_asked_to) {
+// What a whole training of small_run.h's model did.
+Record record_of(const TrainOptions& options) {
   Record record;
   SmallRun run;
-  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), options,
                                           recording(record, run.trainer));
   run.trainer->train();
+  return record;
+}
+
+TEST(Trainer, reports_evaluates_and_saves_when_asked_to) {
+  const Record record = record_of(small_options());
   std::vector<Index> lines, evaluated;
   for (const Progress& line : record.lines) {
     lines.push_back(line.iter);
@@ -109,11 +115,7 @@ TEST(Trainer, reports_evaluates_and_saves_when_asked_to) {
 }
 
 TEST(Trainer, the_loss_of_a_line_is_the_mean_since_the_line_before) {
-  Record record;
-  SmallRun run;
-  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
-                                          recording(record, run.trainer));
-  run.trainer->train();
+  const Record record = record_of(small_options());
   SmallRun again;
   double sum = 0;
   for (int i = 0; i < 5; ++i) sum += again.trainer->step().loss;
@@ -246,6 +248,93 @@ TEST(Trainer, the_first_step_and_each_multiple_of_the_interval_are_watched) {
   SmallRun run(small_options(), callbacks);
   run.trainer->train();
   EXPECT_THAT(iters, ElementsAre(1, 6, 12, 18));
+}
+
+TEST(Trainer, a_save_on_request_goes_on_and_is_made_once) {
+  Record record;
+  SmallRun run;
+  TrainCallbacks callbacks = recording(record, run.trainer);
+  callbacks.should_save = [&] {
+    const Index iter = run.trainer->position().iter;
+    return iter == 0 || iter == 5 || iter == 8;
+  };
+  run.trainer = std::make_unique<Trainer>(run.run, run.model, run.trainer->data(), small_options(),
+                                          callbacks);
+  run.trainer->train();
+  EXPECT_THAT(record.saved, ElementsAre(0, 5, 8, 16, 20));
+  EXPECT_EQ(record.reasons[1], SaveReason::kRequested);
+}
+
+TEST(Trainer, saves_by_the_clock_come_when_the_last_one_is_old_enough) {
+  TrainOptions options = small_options();
+  for (const auto& [minutes, saves] : {std::pair(1e-12, 21u), {1e6, 3u}}) {  // from step 0 on
+    options.save_every_minutes = minutes;
+    EXPECT_EQ(record_of(options).saved.size(), saves);
+  }
+}
+
+TEST(Trainer, an_evaluation_that_is_the_best_so_far_is_saved) {
+  TrainOptions options = small_options();
+  options.save_interval = 1000;
+  for (const bool best : {true, false}) {
+    options.save_best = best;
+    const Record record = record_of(options);
+    EXPECT_EQ(record.saved, best ? (std::vector<Index>{8, 16, 20}) : (std::vector<Index>{20}));
+    EXPECT_EQ(record.reasons.front(), best ? SaveReason::kBest : SaveReason::kFinished);
+  }
+}
+
+TEST(Trainer, training_ends_when_the_validation_loss_has_not_fallen_for_long_enough) {
+  TrainOptions options = small_options();
+  options.max_iters = 100;
+  options.eval_interval = 2;
+  options.learning_rate = 1e-30;  // nothing changes: the loss at the start stays the lowest
+  options.patience = 3;
+  SmallRun run(options);
+  const TrainResult result = run.trainer->train();
+  EXPECT_TRUE(result.out_of_patience);
+  EXPECT_EQ(result.last.iter, 6);
+  EXPECT_EQ(run.trainer->position().evaluations_since_best, 3);
+  EXPECT_EQ(run.trainer->train().last.iter, 6);  // and stays ended
+}
+
+TEST(Trainer, a_loss_far_above_those_before_is_told) {
+  std::vector<LossSpike> spikes;
+  SmallRun* in_use = nullptr;
+  TrainCallbacks callbacks;
+  callbacks.on_spike = [&](const LossSpike& spike) { spikes.push_back(spike); };
+  callbacks.should_stop = [&] {
+    for (Parameter& p : in_use->model.parameters()) {  // wild logits, all of them finite
+      if (p.name != "transformer.ln_f.weight" || in_use->trainer->position().iter != 30) continue;
+      std::ranges::fill(p.value, 500.0f);
+    }
+    return false;
+  };
+  TrainOptions options = small_options();
+  options.max_iters = 32;
+  SmallRun run(options, callbacks);
+  in_use = &run;
+  run.trainer->train();
+  ASSERT_EQ(spikes.size(), 1u);  // of step 31
+  EXPECT_GT(spikes[0].loss, spikes[0].limit);
+  EXPECT_EQ(run.trainer->position().losses.losses.size(), 32u);
+}
+
+TEST(Trainer, a_run_without_a_watch_tells_where_a_bad_number_came_from_too) {
+  std::vector<NonFinite> bad;
+  TrainCallbacks callbacks;
+  callbacks.on_non_finite = [&](const NonFinite& found) { bad.push_back(found); };
+  TrainOptions options = small_options();
+  options.max_bad_steps = 2;
+  options.eval_interval = 0;
+  SmallRun run(options, callbacks);
+  for (Parameter& p : run.model.parameters()) {
+    if (p.name != "transformer.h.1.attn.c_attn.weight") continue;
+    for (float& w : p.value) w *= 1e28f;  // finite, with scores that are not
+  }
+  EXPECT_THROW(run.trainer->train(), NumericalError);
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_EQ(bad[0].stage, "transformer.h.1.attn scores");
 }
 
 TEST(Trainer, a_watched_run_tells_where_the_first_bad_number_came_from) {
