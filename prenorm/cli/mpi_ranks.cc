@@ -20,7 +20,7 @@ enum Tag : int { kSum = (1 << 20) + 100, kQuestion, kAnswer };
 constexpr MpiRanks::Request kQuestionId = ~MpiRanks::Request{0};
 
 // How long the server sleeps between two looks: while somebody waits and while it computes.
-constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(1000);
+constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(500);
 // Nothing is on its way but, perhaps, a question.
 constexpr auto kIdleNap = microseconds(20000);
 constexpr auto kAnswerTime = milliseconds(1500);
@@ -115,9 +115,12 @@ void MpiRanks::serve() {
     while (!jobs_.empty()) {
       const Job job = jobs_.front();
       jobs_.pop_front();
-      lock.unlock();  // so that the caller never waits for a message's bytes to be copied
-      begin_job(job);
-      lock.lock();
+      if (job.kind == Kind::kSend && job.tag < kQuestion) {
+        queues_[job.peer].waiting.push_back(job);
+        begin_sends(queues_[job.peer], lock);
+      } else {
+        begin_job(job, lock);
+      }
     }
     if (abort_code_ >= 0) functions_.abort(abort_code_);
     const bool news = collect(lock);
@@ -132,7 +135,23 @@ void MpiRanks::serve() {
   functions_.stop();
 }
 
-void MpiRanks::begin_job(const Job& job) {
+// The gradient of a stage is wanted before that of the next: messages to a rank go one after
+// another, two at a time so that the next one's greeting is not waited for, instead of all at once
+// and all late.
+void MpiRanks::begin_sends(Queue& queue, std::unique_lock<std::mutex>& lock) {
+  constexpr int kAtOnce = 2;
+  while (!queue.waiting.empty() && queue.on_their_way < kAtOnce) {
+    const Job job = queue.waiting.front();
+    queue.waiting.pop_front();
+    ++queue.on_their_way;
+    pending_[job.id].queued = true;
+    begin_job(job, lock);
+  }
+}
+
+// Without the lock, so that the caller never waits for a message's bytes to be copied.
+void MpiRanks::begin_job(const Job& job, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
   switch (job.kind) {
     case Kind::kSend:
       functions_.send(job.memory, job.count, job.peer, job.tag, job.id);
@@ -144,6 +163,7 @@ void MpiRanks::begin_job(const Job& job) {
       functions_.sum_at(static_cast<float*>(job.memory), job.count, job.peer, job.id);
       break;
   }
+  lock.lock();
 }
 
 // True where a message of the caller's is done.
@@ -160,7 +180,13 @@ bool MpiRanks::collect(std::unique_lock<std::mutex>& lock) {
         continue;
       }
       const auto found = pending_.find(ids[i]);
-      if (found == pending_.end() || --found->second.parts > 0) continue;
+      if (found == pending_.end()) continue;
+      if (found->second.queued) {
+        Queue& queue = queues_[found->second.peer];
+        --queue.on_their_way;
+        begin_sends(queue, lock);
+      }
+      if (--found->second.parts > 0) continue;
       pending_.erase(found);
       news = true;
     }

@@ -60,6 +60,11 @@ class MpiRanks : public Ranks {
   struct Pending {
     int parts = 0;  // of messages beyond kMostBytes
     int peer = 0;
+    bool queued = false;  // in its peer's queue
+  };
+  struct Queue {
+    std::deque<Job> waiting;
+    int on_their_way = 0;
   };
   // What a rank says of itself when it is asked.
   struct Answer {
@@ -68,7 +73,8 @@ class MpiRanks : public Ranks {
 
   Request begin(Kind kind, void* memory, std::size_t count, std::size_t most, int peer, int tag);
   void serve();
-  void begin_job(const Job& job);
+  void begin_sends(Queue& queue, std::unique_lock<std::mutex>& lock);
+  void begin_job(const Job& job, std::unique_lock<std::mutex>& lock);
   bool collect(std::unique_lock<std::mutex>& lock);
   void expect_question();
   void answer();
@@ -82,6 +88,7 @@ class MpiRanks : public Ranks {
   std::condition_variable to_server_, to_caller_;
   std::deque<Job> jobs_;
   std::map<Request, Pending> pending_;
+  std::map<int, Queue> queues_;  // of messages to each rank
   Request last_ = 0;
   bool started_ = false, stopping_ = false;
   int abort_code_ = -1;

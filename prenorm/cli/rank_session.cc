@@ -204,6 +204,13 @@ void RankSession::require_same(const Trainer& trainer) {
   });
 }
 
+void RankSession::share(TrainingPlan& plan) const {
+  const int ranks = ranks_.size();
+  plan.seconds_per_step /= ranks;
+  plan.seconds /= ranks;
+  plan.memory.moments /= static_cast<std::size_t>(ranks);
+}
+
 void RankSession::tell_plan(const Gpt& model, const TrainOptions& options,
                             const Streams& streams) const {
   const StepPieces pieces(options.batch_size, options.gradient_accumulation_steps,
@@ -212,6 +219,8 @@ void RankSession::tell_plan(const Gpt& model, const TrainOptions& options,
                     ranks_.size(), pieces.list().size(),
                     grouped(model.parameters().total_size() / ranks_.size()));
   if (const auto notice = pieces.notice()) streams.log.print("notice: {}\n", *notice);
+  if (options.watch)
+    streams.log.print("notice: --watch records nothing: it needs one rank alone\n");
 }
 
 int RankSession::largest(int number) {

@@ -12,6 +12,7 @@
 
 #include "prenorm/cli/mpi_ranks.h"
 #include "prenorm/cli/verb.h"
+#include "prenorm/train/plan.h"
 #include "prenorm/train/trainer.h"
 
 namespace prenorm::cli {
@@ -46,6 +47,8 @@ class RankSession {
   void until_the_end(const std::function<void()>& body);
   // All ranks have the same weights, data and position; else fails, as together().
   void require_same(const Trainer& trainer);
+  // What a plan for one rank alone is for each of these.
+  void share(TrainingPlan& plan) const;
   // Lines on how the step is dealt among the ranks.
   void tell_plan(const Gpt& model, const TrainOptions& options, const Streams& streams) const;
   // The largest of all ranks.

@@ -10,6 +10,7 @@
 #include "prenorm/cli/memory_check.h"
 #include "prenorm/cli/message.h"
 #include "prenorm/cli/progress_line.h"
+#include "prenorm/cli/rank_session.h"
 #include "prenorm/cli/run_folder.h"
 #include "prenorm/cli/tokenizer_choice.h"
 #include "prenorm/cli/train_flags.h"
@@ -40,6 +41,12 @@ class Train : public Verb {
   int run(const OptionTable& table, const Streams& streams) override;
 
  private:
+  int run_rank(const OptionTable& table, const Streams& streams);
+  // On all ranks, failing on all or on none; where there is only this one, here.
+  void together(const std::function<void()>& body) const;
+  // Whether this rank writes to the folder and prints.
+  bool leads() const { return session_ == nullptr || session_->first(); }
+  Runtime::Options machine() const;
   std::optional<std::filesystem::path> find_state(const RunFolder& folder,
                                                   const Streams& streams) const;
   Material read_material(const OptionTable& table,
@@ -57,23 +64,56 @@ class Train : public Verb {
 
   TrainFlags flags_;
   std::optional<SaveSignal> save_signal_;
+  std::unique_ptr<RankSession> session_;  // null: this process alone
 };
 
 int Train::run(const OptionTable& table, const Streams& streams) {
   flags_.finish(table);
   if (flags_.data.empty()) throw ConfigError("--data: expected a text file, found none");
   save_signal_.emplace();  // from the start: before there is something to save it ends nothing
-  const Runtime run(flags_.common.runtime());
-  RunFolder folder(flags_.out_dir);
-  folder.open();
-  folder.check(flags_.resume, flags_.force);
-  const auto state = find_state(folder, streams);
-  if (state) take_over(table, *state);
+  session_ = RankSession::open(flags_.rank_timeout);
+  if (!session_) return run_rank(table, streams);
+  try {
+    return run_rank(table, session_->streams(streams));
+  } catch (const RankSession::Ended& ended) {
+    return ended.code;
+  }
+}
 
-  const Material material = read_material(table, state, streams);
-  folder.prepare(flags_.resume, flags_.force);
-  if (!state) flags_.model.vocab_size = material.tokenizer->vocab_size();
+int Train::run_rank(const OptionTable& table, const Streams& streams) {
+  const Runtime run(machine());
+  RunFolder folder(flags_.out_dir);
+  std::optional<std::filesystem::path> state;
+  together([&] {
+    if (session_) flags_.check_ranks();
+    if (!leads()) return;
+    folder.open();
+    folder.check(flags_.resume, flags_.force);
+    state = find_state(folder, streams);
+  });
+  Material material;
+  together([&] {
+    if (!leads()) state = find_state(folder, streams);
+    if (state) take_over(table, *state);
+    material = read_material(table, state, streams);
+    if (leads()) folder.prepare(flags_.resume, flags_.force);
+    if (!state) flags_.model.vocab_size = material.tokenizer->vocab_size();
+  });
   return train(run, material, folder, state, streams);
+}
+
+void Train::together(const std::function<void()>& body) const {
+  if (session_) {
+    session_->together(body);
+  } else {
+    body();
+  }
+}
+
+Runtime::Options Train::machine() const {
+  Runtime::Options options = flags_.common.runtime();
+  if (session_ && options.threads == 0) options.threads = session_->threads();
+  return options;
 }
 
 // The folder of the state to go on with, if one is asked for and there is one. What is damaged is
@@ -87,7 +127,7 @@ std::optional<std::filesystem::path> Train::find_state(const RunFolder& folder,
     streams.log.print("warning: {}; {} is used\n", printable(damage),
                       printable(chosen->folder.string()));
   }
-  if (return_to(folder.path(), *chosen)) {
+  if (leads() && return_to(folder.path(), *chosen)) {
     streams.log.print("notice: the files in {} are now those of step {}\n",
                       printable(folder.path().string()), chosen->iter);
   }
@@ -160,6 +200,7 @@ void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, 
   if (steps_done > 0) {
     plan.seconds *= static_cast<double>(steps) / static_cast<double>(flags_.train.max_iters);
   }
+  if (session_) session_->share(plan);
   streams.log.print("data    {} bytes as {} tokens: {} to train on, {} held out\n",
                     grouped(static_cast<Index>(material.bytes)), material.tokenizer->kind(),
                     grouped(static_cast<Index>(material.corpus.train.size())),
@@ -167,6 +208,7 @@ void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, 
   streams.log.write(plan_lines(plan, model.config(), steps));
   streams.log.print("run     {} threads, {}; folder {}; Ctrl-C saves and ends\n", run.threads(),
                     isa_name(run.isa()), printable(flags_.out_dir));
+  if (session_) session_->tell_plan(model, flags_.train, streams);
   streams.log.flush();
 }
 
@@ -182,8 +224,8 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
   std::optional<MetricsFile> metrics;
   std::optional<Trainer> trainer;
   TrainCallbacks callbacks;
-  notices.attach(callbacks, metrics);
-  callbacks.watch_interval = flags_.train.watch_steps();
+  if (leads()) notices.attach(callbacks, metrics);
+  callbacks.watch_interval = session_ ? 0 : flags_.train.watch_steps();
   callbacks.on_save = [&](SaveReason reason) {
     notes.interrupted = reason == SaveReason::kInterrupted;
     if (reason == SaveReason::kFinished) {
@@ -197,8 +239,9 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
   callbacks.should_stop = [&] { return interrupt.requested(); };
   callbacks.should_save = [&] { return save_signal_->take(); };
 
+  const TrainRanks ranks{session_ ? &session_->ranks() : nullptr, flags_.reduce};
   MemoryCheck memory;
-  memory.within([&] {
+  const auto set_up = [&] {
     memory.expect(least_training_memory(flags_.model));
     if (state) {
       model = load_pretrained(*state, Gpt::Mode::kTraining);
@@ -207,24 +250,33 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
     }
     memory.expect(plan_memory(*model, flags_.train.batch_size, 0, 0).total());
     if (!state) model->initialize(flags_.train.seed, flags_.train.init);
-    trainer.emplace(run, *model, material.data(), flags_.train, callbacks);
+    trainer.emplace(run, *model, material.data(), flags_.train, callbacks, ranks);
     if (state) {
       for (const std::string& change : load_training_state(*state, *trainer)) {
         streams.log.print("notice: {}\n", change);
       }
       streams.log.print("resume  step {}\n", trainer->position().iter);
     }
+    if (!leads()) return;
     metrics.emplace(folder.metrics(), state ? trainer->position().iter : -1);
     for (const std::string& damage : metrics->damages()) {
       streams.log.print("warning: {}; the line is left out\n", printable(damage));
     }
     tell_plan(run, *model, material, trainer->position().iter, streams);
-  });
+  };
+  together([&] { memory.within(set_up); });
+  if (session_) session_->require_same(*trainer);
 
-  const TrainResult result = trainer->train();
+  TrainResult result;
+  const auto train = [&] { result = trainer->train(); };
+  if (session_) {
+    session_->until_the_end(train);
+  } else {
+    train();
+  }
   notices.finish();
   tell_result(result, folder.path().string(), flags_.common.json, streams);
-  return interrupt.exit_code();
+  return session_ ? session_->largest(interrupt.exit_code()) : interrupt.exit_code();
 }
 
 // What the model writes after a line end, for the report; at most about two seconds' worth.

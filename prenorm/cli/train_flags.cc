@@ -40,6 +40,7 @@ void TrainFlags::declare(OptionTable& table) {
   declare_training(table);
   declare_optimizer(table);
   common.declare_machine(table);
+  declare_ranks(table);
   table.group("Output");
   common.declare_output(table, "print one JSON object when done");
 }
@@ -119,6 +120,16 @@ void TrainFlags::declare_optimizer(OptionTable& table) {
   table.real("grad-clip", train.grad_clip, kRate, "largest gradient norm; 0: no clipping");
 }
 
+void TrainFlags::declare_ranks(OptionTable& table) {
+  constexpr RealRange kSeconds{.min = 0, .max = 1e6};
+  table.group("Many machines (under mpirun)");
+  table.choice("reduce", reduce_, {"exact", "fast"},
+               "how gradients are added over ranks; exact: to the bits of one rank alone");
+  table.real("rank-timeout", rank_timeout, kSeconds,
+             "seconds after which a rank that keeps the others waiting ends the run; longer than a "
+             "save and an evaluation; 0: never");
+}
+
 void TrainFlags::finish(const OptionTable& table) {
   if (table.given("norm")) model.norm = norm_placement_from_name(norm_).value();
   if (table.given("activation")) model.activation = activation_from_name(activation_).value();
@@ -130,6 +141,7 @@ void TrainFlags::finish(const OptionTable& table) {
     if (!table.given("attn-pdrop")) model.attn_pdrop = dropout_;
     if (!table.given("resid-pdrop")) model.resid_pdrop = dropout_;
   }
+  reduce = reduce_ == "fast" ? Reduce::kFast : Reduce::kExact;
   if (table.given("lr-schedule")) train.lr_schedule = lr_schedule_from_string(lr_schedule_);
   if (table.given("init")) train.init = initialization_from_string(init_);
   if (table.given("min-lr")) train.min_lr = min_lr_;
@@ -137,6 +149,14 @@ void TrainFlags::finish(const OptionTable& table) {
   if (table.given("lr-decay-iters")) train.lr_decay_iters = lr_decay_iters_;
   model.validate();
   train.validate();
+}
+
+void TrainFlags::check_ranks() const {
+  for (const std::string& file : data) {
+    if (file == "-") {
+      throw ConfigError("--data: expected files that every rank can read, found standard input");
+    }
+  }
 }
 
 void TrainFlags::rebase(const OptionTable& table, const GptConfig& saved_model,

@@ -7,6 +7,7 @@
 #include "prenorm/cli/option_table.h"
 #include "prenorm/model/gpt_config.h"
 #include "prenorm/train/options.h"
+#include "prenorm/train/ranked_step.h"
 
 namespace prenorm::cli {
 
@@ -17,6 +18,11 @@ struct TrainFlags {
   std::string tokenizer = "byte";
   std::string out_dir = "run";
   bool resume = false, force = false;
+  // Of several ranks.
+  Reduce reduce = Reduce::kExact;
+  double rank_timeout = 300.0;
+  // Throws ConfigError for what only one rank alone can do.
+  void check_ranks() const;
   CommonFlags common;
 
   TrainFlags();
@@ -32,7 +38,9 @@ struct TrainFlags {
   void declare_model(OptionTable& table);
   void declare_training(OptionTable& table);
   void declare_optimizer(OptionTable& table);
+  void declare_ranks(OptionTable& table);
 
+  std::string reduce_ = "exact";
   std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine", init_ = "prenorm";
   double dropout_ = 0.0;
   double min_lr_ = 0.0;

@@ -85,10 +85,8 @@ void RankedStep::travel(const Pass& pass, const ParameterChunks& parts) {
   for (std::size_t p = rank; p < pieces_.size(); p += size) {
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       stages_[s].posted = p == 0 || size == 1;
-      const bool free = std::ranges::all_of(
-          stages_[s].leaving, [this](Ranks::Request sent) { return ranks_.done(sent); });
-      if (!stages_[s].posted && free) post_receives(s);
     }
+    post_free_receives();
     hooks_.before = [this, p](Index s) { receive_before(p, static_cast<std::size_t>(s)); };
     hooks_.after = [this, p, &parts](Index s) {
       send_after(p, static_cast<std::size_t>(s), parts);
@@ -117,8 +115,20 @@ void RankedStep::post_receives(std::size_t s) {
   stage.posted = true;
 }
 
+bool RankedStep::left(const Requests& requests) const {
+  return std::ranges::all_of(requests, [this](Ranks::Request sent) { return ranks_.done(sent); });
+}
+
+// As early as can be, so that gradients arrive while this rank computes.
+void RankedStep::post_free_receives() {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    if (!stages_[s].posted && left(stages_[s].leaving)) post_receives(s);
+  }
+}
+
 void RankedStep::receive_before(std::size_t piece, std::size_t s) {
   post_receives(s);
+  post_free_receives();
   wait(stages_[s].arriving);
   if (s > 0) return;
   if (piece > 0 && ranks_.size() > 1) {
@@ -173,12 +183,10 @@ void RankedStep::want_parts(std::size_t end, bool wait_for_memory, const Paramet
     Stage& stage = stages_[s];
     if (stage.wanted) continue;
     // A tied embedding is complete at the end and was sent on at the beginning.
-    const Requests& first = stages_.front().leaving;
-    const auto left = [this](Ranks::Request sent) { return ranks_.done(sent); };
     if (wait_for_memory) {
       wait(stage.leaving);
       wait(stages_.front().leaving);
-    } else if (!std::ranges::all_of(stage.leaving, left) || !std::ranges::all_of(first, left)) {
+    } else if (!left(stage.leaving) || !left(stages_.front().leaving)) {
       return;
     }
     for (const auto range : stage.complete) {

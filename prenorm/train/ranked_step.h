@@ -56,7 +56,9 @@ class RankedStep {
 
   void travel(const Pass& pass, const ParameterChunks& parts);
   void reduce(const Pass& pass, const ParameterChunks& parts);
+  bool left(const Requests& requests) const;
   void post_receives(std::size_t stage);
+  void post_free_receives();
   void receive_before(std::size_t piece, std::size_t stage);
   void send_after(std::size_t piece, std::size_t stage, const ParameterChunks& parts);
   void hand_out(std::size_t stage, const ParameterChunks& parts);

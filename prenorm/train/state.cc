@@ -257,11 +257,13 @@ void load_moments(const std::filesystem::path& path, Index iter, AdamW& optimize
     file.read(*tensor, out);
   };
   std::size_t index = 0;
+  optimizer.assemble();
   for (const Parameter& p : optimizer.parameters()) {
     load("exp_avg." + p.name, optimizer.first_moment(index));
     load("exp_avg_sq." + p.name, optimizer.second_moment(index));
     ++index;
   }
+  optimizer.keep_own();
 }
 
 }  // namespace

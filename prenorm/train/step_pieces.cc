@@ -10,14 +10,16 @@
 namespace prenorm {
 namespace {
 
-// A piece of fewer tokens is slower for each of them than a larger one.
+// A piece of fewer tokens is slower for each of them than a larger one, and its gradient as long to
+// send.
 constexpr Index kSmallPiece = 1024;
+constexpr Index kPiecesEach = 2;  // where they are large enough
 constexpr double kGoodEnough = 0.9;
 
 }  // namespace
 
-// With one piece for each rank a rank starts a whole stage after the one before it and then idles
-// as long at the end of the step; with two, half as long. More would be messages for little.
+// A rank lags one stage of a piece behind the one before it: with two pieces instead of one for
+// each rank, half of the time. More would be messages for little.
 StepPieces::StepPieces(Index batch_size, Index micro_batches, Index block_size, int ranks)
     : batch_size_(batch_size),
       micro_batches_(micro_batches),
@@ -28,12 +30,12 @@ StepPieces::StepPieces(Index batch_size, Index micro_batches, Index block_size, 
   const Index most = ceil_div(batch_size_, unit_);
   std::vector<StepPiece> best = list_;
   Index load = largest_load();
-  for (Index count = 2; count <= std::min(most, 2 * ranks_); ++count) {
+  for (Index count = 2; count <= std::min(most, kPiecesEach * ranks_); ++count) {
     cut(count);
     const Index now = largest_load(), pieces = static_cast<Index>(best.size());
     const bool large = batch_size_ / count * block_size >= kSmallPiece;
-    const bool fewer_lags = pieces < 2 * ranks_ && now == load && large;
-    if (now < load || fewer_lags) {
+    const bool smaller_lags = pieces < kPiecesEach * ranks_ && now == load && large;
+    if (now < load || smaller_lags) {
       best = list_;
       load = now;
     }

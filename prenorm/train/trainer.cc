@@ -281,7 +281,7 @@ bool Trainer::report_due() const {
 
 std::optional<SaveReason> Trainer::save_due() const {
   // Asked in any case, so that a request is taken also where there is nothing new to save.
-  const bool wanted = save_wanted();
+  const bool wanted = agreed(save_wanted());
   const Index iter = position_.iter;
   if (iter == saved_iter_) return std::nullopt;
   if (wanted) return SaveReason::kRequested;
@@ -361,15 +361,11 @@ void Trainer::save(SaveReason reason) {
   }
   position_.elapsed_seconds = clock_.elapsed();
   saved_iter_ = position_.iter;
-  saved_at_ = std::chrono::steady_clock::now();
-  if (!ranked_) {
-    if (callbacks_.on_save) callbacks_.on_save(reason);
-    return;
-  }
-  const bool writes = ranks_.ranks->rank() == 0;
-  gather_moments(*ranks_.ranks, optimizer_);
+  if (ranked_) gather_moments(*ranks_.ranks, optimizer_);
+  const bool writes = !ranked_ || ranks_.ranks->rank() == 0;
   if (writes && callbacks_.on_save) callbacks_.on_save(reason);
   optimizer_.keep_own();
+  saved_at_ = std::chrono::steady_clock::now();
 }
 
 }  // namespace prenorm
