@@ -119,6 +119,11 @@ if is_debian && [[ $(dpkg --print-architecture) == amd64 ]]; then
   (install_missing clang-14 libclang-rt-14-dev) ||
     say "Without libFuzzer: the readers will not be fuzzed"
 fi
+# Training under mpirun, likewise.
+if is_debian; then
+  (install_missing libopenmpi-dev openmpi-bin) ||
+    say "Without Open MPI: the tests of several ranks will be skipped"
+fi
 if $with_python; then prepare_python; fi
 
 launcher=()
