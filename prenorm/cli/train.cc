@@ -44,6 +44,9 @@ class Train : public Verb {
   int run_rank(const OptionTable& table, const Streams& streams);
   // On all ranks, failing on all or on none; where there is only this one, here.
   void together(const std::function<void()>& body) const;
+  void until_the_end(const std::function<void()>& body) const;
+  void open_metrics(std::optional<MetricsFile>& metrics, const RunFolder& folder,
+                    Index keep_through, const Streams& streams) const;
   // Whether this rank writes to the folder and prints.
   bool leads() const { return session_ == nullptr || session_->first(); }
   Runtime::Options machine() const;
@@ -107,6 +110,23 @@ void Train::together(const std::function<void()>& body) const {
     session_->together(body);
   } else {
     body();
+  }
+}
+
+// A failure of one rank ends them all.
+void Train::until_the_end(const std::function<void()>& body) const {
+  if (session_) {
+    session_->until_the_end(body);
+  } else {
+    body();
+  }
+}
+
+void Train::open_metrics(std::optional<MetricsFile>& metrics, const RunFolder& folder,
+                         Index keep_through, const Streams& streams) const {
+  metrics.emplace(folder.metrics(), keep_through);
+  for (const std::string& damage : metrics->damages()) {
+    streams.log.print("warning: {}; the line is left out\n", printable(damage));
   }
 }
 
@@ -258,22 +278,14 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
       streams.log.print("resume  step {}\n", trainer->position().iter);
     }
     if (!leads()) return;
-    metrics.emplace(folder.metrics(), state ? trainer->position().iter : -1);
-    for (const std::string& damage : metrics->damages()) {
-      streams.log.print("warning: {}; the line is left out\n", printable(damage));
-    }
+    open_metrics(metrics, folder, state ? trainer->position().iter : -1, streams);
     tell_plan(run, *model, material, trainer->position().iter, streams);
   };
   together([&] { memory.within(set_up); });
   if (session_) session_->require_same(*trainer);
 
   TrainResult result;
-  const auto train = [&] { result = trainer->train(); };
-  if (session_) {
-    session_->until_the_end(train);
-  } else {
-    train();
-  }
+  until_the_end([&] { result = trainer->train(); });
   notices.finish();
   tell_result(result, folder.path().string(), flags_.common.json, streams);
   return session_ ? session_->largest(interrupt.exit_code()) : interrupt.exit_code();
