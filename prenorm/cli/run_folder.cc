@@ -66,9 +66,15 @@ void RunFolder::save(const Trainer& trainer, const Tokenizer& tokenizer, const N
     save_training_state(folder, trainer);
   });
   publish_state(path_, iter);
-  if (trainer.options().save_best && trainer.at_best()) mark_as_best(path_, iter);
-  keep_newest(path_, iter, trainer.options().keep);
+  finish_save(trainer);
   write_report(trainer, notes);
+}
+
+void RunFolder::finish_save(const Trainer& trainer) const {
+  const Index iter = trainer.position().iter;
+  const bool is_checkpoint = file_exists(checkpoint_folder(path_, iter));
+  if (trainer.options().save_best && trainer.at_best() && is_checkpoint) mark_as_best(path_, iter);
+  keep_newest(path_, iter, trainer.options().keep);
 }
 
 void RunFolder::write_report(const Trainer& trainer, const Notes& notes) const {

@@ -41,6 +41,9 @@ class RunFolder {
     std::vector<std::pair<std::string, std::string>> facts, samples;
     bool interrupted = false;
   };
+  // Of a resumed run: what its last save did not come to, where the process was killed in it after
+  // the state was whole. Throws IoError.
+  void finish_save(const Trainer& trainer) const;
   // Model, tokenizer and training state as a new state of the run, then the report. Older states
   // than options().keep go. Throws IoError; the states before are then as they were.
   void save(const Trainer& trainer, const Tokenizer& tokenizer, const Notes& notes) const;

@@ -278,6 +278,7 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
       streams.log.print("resume  step {}\n", trainer->position().iter);
     }
     if (!leads()) return;
+    if (state) folder.finish_save(*trainer);
     open_metrics(metrics, folder, state ? trainer->position().iter : -1, streams);
     tell_plan(run, *model, material, trainer->position().iter, streams);
   };

@@ -198,6 +198,7 @@ void publish_state(const fs::path& run, Index iter) {
 }
 
 void mark_as_best(const fs::path& run, Index iter) {
+  if (is_same_file(run / kBest / kStateFile, checkpoint_folder(run, iter) / kStateFile)) return;
   const fs::path saving = run / ".saving-best";
   ensure_directory(saving);
   link_files(checkpoint_folder(run, iter), saving);

@@ -163,3 +163,15 @@ def test_a_run_of_an_earlier_version_without_checksums_resumes(stopped, goal):
     done = training.run()
     assert "resume  step 12" in done.stderr
     assert training.outcome()[0]["model.safetensors"] == goal[0]["model.safetensors"]
+
+
+def test_best_that_a_kill_has_left_behind_follows_at_the_next_resume(prenorm, quick_folder):
+    training = SmallTraining(prenorm, quick_folder)
+    training.run("--max-iters", 6, "--lr-decay-iters", 24, "--warmup-iters", 1)
+    shutil.copytree(training.file("best"), quick_folder / "older")
+    training.run()
+    whole = training.outcome()
+    shutil.rmtree(training.file("best"))
+    shutil.copytree(quick_folder / "older", training.file("best"))
+    assert training.outcome() != whole
+    training.resumes_to(whole)
