@@ -24,6 +24,7 @@ constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(500);
 // Nothing is on its way but, perhaps, a question.
 constexpr auto kIdleNap = microseconds(20000);
 constexpr auto kAnswerTime = milliseconds(1500);
+constexpr auto kPoliteness = std::chrono::seconds(5);
 constexpr int kStalledCode = 3;
 
 }  // namespace
@@ -248,7 +249,13 @@ void MpiRanks::blame(int peer) {
     guilty = r;
     what = "stopped";
   }
+  bool another_tells = false;  // the lowest of those that wait; it ends this rank, too
+  for (int r = 0; r < rank_; ++r) {
+    const Asked& a = asked[static_cast<std::size_t>(r)];
+    another_tells |= !pending_.contains(a.arriving) && a.answer.waits_for >= 0;
+  }
   lock.unlock();
+  if (another_tells) std::this_thread::sleep_for(kPoliteness);
   if (options_.on_stall) {
     options_.on_stall(fmt::format(
         "rank {}: expected its part of step {} within {:g} s (--rank-timeout), found it {}", guilty,

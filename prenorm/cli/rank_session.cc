@@ -135,27 +135,28 @@ int RankSession::threads() {
 }
 
 void RankSession::together(const std::function<void()>& body) {
-  std::exception_ptr error;
+  Failure failure;
   double code = 0;
   try {
     body();
   } catch (...) {
-    error = std::current_exception();
+    failure = current_failure();
     // A failure without a code of its own (a closed pipe) still is one.
-    code = std::max(1, current_failure().code);
+    code = std::max(1, failure.code);
   }
   const auto codes = exchange(ranks_, {&code, 1}, one_each(ranks_, 1));
   const auto worst = std::ranges::find_if(codes, [](double c) { return c != 0; });
   if (worst == codes.end()) return;
-  if (worst - codes.begin() == ranks_.rank()) std::rethrow_exception(error);
+  // Told here: the launcher ends all as soon as one of the others is gone.
+  if (worst - codes.begin() == ranks_.rank() && !failure.message.empty()) tell(failure.message);
   throw Ended{static_cast<int>(*worst)};
 }
 
 void RankSession::until_the_end(const std::function<void()>& body) {
   try {
     body();
-  } catch (const NumericalError&) {
-    if (first()) throw;
+  } catch (const NumericalError& error) {
+    if (first()) tell(error.what());
     throw Ended{kNumerical};
   } catch (...) {
     const Failure failure = current_failure();

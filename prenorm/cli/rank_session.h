@@ -39,11 +39,11 @@ class RankSession {
   // ranks beside it.
   int threads();
 
-  // Runs body() on every rank. If one fails, the lowest that did says why (throws) and the others
-  // throw Ended with its exit code.
+  // Runs body() on every rank. If one fails, the lowest that did says why, and all throw Ended with
+  // its exit code.
   void together(const std::function<void()>& body);
   // Runs body() here. A failure is told and ends all ranks, unless it is one that all of them come
-  // to (numbers that stopped being finite).
+  // to (numbers that stopped being finite): that is told once, and all throw Ended.
   void until_the_end(const std::function<void()>& body);
   // All ranks have the same weights, data and position; else fails, as together().
   void require_same(const Trainer& trainer);
