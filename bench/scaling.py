@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rate", help="of the cables between ranks, as tc writes it: 200mbit")
     parser.add_argument("--shape", default="--n-layer 6 --n-head 6 --n-embd 384 --block-size 256 "
-                        "--batch-size 12 --gradient-accumulation-steps 4")
+                        "--batch-size 12 --gradient-accumulation-steps 2")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
