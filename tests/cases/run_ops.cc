@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "prenorm/base/error.h"
+#include "prenorm/base/folder.h"
 #include "prenorm/base/utf8.h"
 #include "prenorm/formats/safetensors.h"
 #include "prenorm/model/gpt_config.h"
@@ -314,6 +315,10 @@ void resume(Case& c) {
   folder.write("text.txt", text_of_bytes(2000));
   must_run(c, folder, "text.txt", flags);
   const std::string weights = folder.read("run/model.safetensors");
+  // The folder's other states are whole, and would be gone back to.
+  for (const std::filesystem::path& path : list_folder(folder / "run")) {
+    if (std::filesystem::is_directory(path)) std::filesystem::remove_all(path);
+  }
   if (mentions(what, "weights only")) {
     std::filesystem::remove(folder / "run/training_state.json");
     std::filesystem::remove(folder / "run/training_state.safetensors");
