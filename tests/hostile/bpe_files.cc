@@ -9,28 +9,17 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
-  HostileFile& add(const std::string& name, Files files, const std::string& culprit,
-                   const std::string& expected) {
-    files_.push_back({.name = "tokenizer_" + name,
-                      .opener = Opener::kTokenizer,
-                      .files = std::move(files),
-                      .opened = "",
-                      .culprit = culprit,
-                      .expected = expected,
-                      .arrange = {}});
-    return files_.back();
-  }
+  Table() : HostileTable("tokenizer_", Opener::kTokenizer) {}
+
   HostileFile& text(const std::string& name, const std::string& text, const std::string& expected) {
-    return add(name, {{"tokenizer.json", text}}, "tokenizer.json", expected);
+    return add_folder(name, {{"tokenizer.json", text}}, "tokenizer.json", expected);
   }
   // The valid BPE, with the value at a JSON pointer put there.
   void bpe(const std::string& name, const std::string& pointer, const Json& value,
            const std::string& expected) {
-    Json json = bpe_;
-    json[Json::json_pointer(pointer)] = value;
-    text(name, dump_json_compact(json), expected);
+    text(name, json_with(bpe_, pointer, value), expected);
   }
   void vocabulary(const std::string& name, const std::string& vocabulary,
                   const std::string& expected) {
@@ -44,13 +33,11 @@ class Table {
                     const std::string& expected) {
     Files files = valid_gpt2_tokenizer();
     files[file] = text;
-    return add(name, std::move(files), file, expected);
+    return add_folder(name, std::move(files), file, expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
 
  private:
   const Json bpe_ = parse_json(valid_bpe().at("tokenizer.json"), "valid");
-  std::vector<HostileFile> files_;
 };
 
 void add_texts(Table& table) {
@@ -153,9 +140,9 @@ void add_files(Table& table) {
   table.text("missing", "", "no such file").files.clear();
   Files bytes = valid_model();
   bytes["tokenizer_config.json"] = "[]";
-  table.add("config_that_is_a_list", bytes, "tokenizer_config.json", "an object");
+  table.add_folder("config_that_is_a_list", bytes, "tokenizer_config.json", "an object");
   bytes["tokenizer_config.json"] = R"({"prenorm_tokenizer":"char"})";
-  table.add("config_of_another_kind", bytes, "tokenizer.json", "a char tokenizer");
+  table.add_folder("config_of_another_kind", bytes, "tokenizer.json", "a char tokenizer");
 }
 
 }  // namespace

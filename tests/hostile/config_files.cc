@@ -9,19 +9,15 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("config_", Opener::kModel) {}
+
   HostileFile& add(const std::string& name, const std::string& config,
                    const std::string& expected) {
-    files_.push_back({.name = "config_" + name,
-                      .opener = Opener::kModel,
-                      .files = valid_model(),
-                      .opened = "",
-                      .culprit = "config.json",
-                      .expected = expected,
-                      .arrange = {}});
-    files_.back().files["config.json"] = config;
-    return files_.back();
+    HostileFile& file = add_folder(name, valid_model(), "config.json", expected);
+    file.files["config.json"] = config;
+    return file;
   }
   // The valid config but for one key.
   HostileFile& key(const std::string& name, const std::string& key, const std::string& value,
@@ -40,10 +36,6 @@ class Table {
     file.culprit = "generation_config.json";
     return file;
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  std::vector<HostileFile> files_;
 };
 
 void add_texts(Table& table) {

@@ -13,19 +13,15 @@ constexpr const char* kModules = "modules.json";
 constexpr const char* kPooling = "1_Pooling/config.json";
 constexpr const char* kLength = "sentence_bert_config.json";
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("encoder_", Opener::kEncoder) {}
+
   HostileFile& add(const std::string& name, const std::string& file, const std::string& text,
                    const std::string& expected) {
-    files_.push_back({.name = "encoder_" + name,
-                      .opener = Opener::kEncoder,
-                      .files = valid_encoder(),
-                      .opened = "",
-                      .culprit = file,
-                      .expected = expected,
-                      .arrange = {}});
-    files_.back().files[file] = text;
-    return files_.back();
+    HostileFile& added = add_folder(name, valid_encoder(), file, expected);
+    added.files[file] = text;
+    return added;
   }
   HostileFile& path(const std::string& name, const std::string& path, const std::string& expected) {
     const std::string type = R"("type":"sentence_transformers.models.)";
@@ -42,10 +38,6 @@ class Table {
                   const std::string& expected) {
     add(name, "config.json", bert_config_with(key, value), expected).culprit = "model.safetensors";
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  std::vector<HostileFile> files_;
 };
 
 void add_modules(Table& table) {

@@ -55,6 +55,30 @@ std::vector<HostileFile> all_hostile_files() {
   return all;
 }
 
+HostileFile& HostileTable::add_folder(const std::string& name, Files files,
+                                      const std::string& culprit, const std::string& expected) {
+  files_.push_back({.name = prefix_ + name,
+                    .opener = opener_,
+                    .files = std::move(files),
+                    .opened = "",
+                    .culprit = culprit,
+                    .expected = expected,
+                    .arrange = {}});
+  return files_.back();
+}
+
+HostileFile& HostileTable::add_file(const std::string& name, const std::string& file,
+                                    const std::string& bytes, const std::string& expected) {
+  HostileFile& added = add_folder(name, {{file, bytes}}, file, expected);
+  added.opened = file;
+  return added;
+}
+
+std::string json_with(Json json, const std::string& pointer, const Json& value) {
+  json[Json::json_pointer(pointer)] = value;
+  return dump_json_compact(json);
+}
+
 void write_hostile(const HostileFile& file, const fs::path& folder) {
   for (const auto& [name, bytes] : file.files) {
     fs::create_directories((folder / name).parent_path());

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "prenorm/base/json.h"
 #include "tests/hostile/valid_files.h"
 
 namespace prenorm::hostile {
@@ -32,6 +34,29 @@ struct HostileFile {
   std::string expected;  // a part of the message
   std::function<void(const std::filesystem::path&)> arrange;  // links, pipes
 };
+
+// A table in the making: names begin alike, and one kind of opener opens all unless a file says
+// another.
+class HostileTable {
+ public:
+  HostileTable(std::string prefix, Opener opener) : prefix_(std::move(prefix)), opener_(opener) {}
+
+  // A folder with these files; `culprit` is the one that the message must name.
+  HostileFile& add_folder(const std::string& name, Files files, const std::string& culprit,
+                          const std::string& expected);
+  // A file alone, opened by its name.
+  HostileFile& add_file(const std::string& name, const std::string& file, const std::string& bytes,
+                        const std::string& expected);
+  std::vector<HostileFile> take() { return std::move(files_); }
+
+ private:
+  std::string prefix_;
+  Opener opener_;
+  std::vector<HostileFile> files_;
+};
+
+// The JSON with the value at a pointer put there, as text.
+std::string json_with(Json json, const std::string& pointer, const Json& value);
 
 // The tables, one a family of formats.
 std::vector<HostileFile> safetensors_files();

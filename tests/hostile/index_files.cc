@@ -11,18 +11,15 @@ namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("index_", Opener::kIndex) {}
+
   HostileFile& add(const std::string& name, const std::string& index, const std::string& expected) {
-    files_.push_back({.name = "index_" + name,
-                      .opener = Opener::kIndex,
-                      .files = valid_index(),
-                      .opened = kIndex,
-                      .culprit = kIndex,
-                      .expected = expected,
-                      .arrange = {}});
-    if (!index.empty()) files_.back().files[kIndex] = index;
-    return files_.back();
+    HostileFile& file = add_folder(name, valid_index(), kIndex, expected);
+    file.opened = kIndex;
+    if (!index.empty()) file.files[kIndex] = index;
+    return file;
   }
   HostileFile& map(const std::string& name, const std::string& map, const std::string& expected) {
     return add(name, "{\"weight_map\":" + map + "}", expected);
@@ -33,10 +30,6 @@ class Table {
     file.culprit = "1.safetensors";
     return file;
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  std::vector<HostileFile> files_;
 };
 
 void add_maps(Table& table) {

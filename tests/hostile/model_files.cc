@@ -12,17 +12,12 @@ namespace {
 
 constexpr const char* kWeights = "model.safetensors";
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("model_", Opener::kModel) {}
+
   HostileFile& add(const std::string& name, const std::string& expected) {
-    files_.push_back({.name = "model_" + name,
-                      .opener = Opener::kModel,
-                      .files = valid_model(),
-                      .opened = "",
-                      .culprit = kWeights,
-                      .expected = expected,
-                      .arrange = {}});
-    return files_.back();
+    return add_folder(name, valid_model(), kWeights, expected);
   }
   // The valid weights after a change to the list of tensors.
   template <typename Change>
@@ -34,11 +29,9 @@ class Table {
     file.files[kWeights] = serialize_safetensors(std::move(changed));
     return file;
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
 
  private:
   const std::string weights_ = valid_model().at(kWeights);
-  std::vector<HostileFile> files_;
 };
 
 Tensor& named(std::vector<Tensor>& tensors, const std::string& name) {

@@ -9,10 +9,12 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("", Opener::kTensors) {}
+
   void npy(const std::string& name, const std::string& bytes, const std::string& expected) {
-    add("npy_" + name, "x.npy", bytes, expected);
+    add_file("npy_" + name, "x.npy", bytes, expected);
   }
   // With this header.
   void header(const std::string& name, const std::string& header, const std::string& expected) {
@@ -22,25 +24,11 @@ class Table {
     npy(name, npy_file("<f4", false, shape, std::string(24, '\0')), expected);
   }
   void npz(const std::string& name, const std::string& bytes, const std::string& expected) {
-    add("npz_" + name, "x.npz", bytes, expected);
+    add_file("npz_" + name, "x.npz", bytes, expected);
   }
   void member(const std::string& name, const ZipMember& member, const std::string& expected) {
     npz(name, zip_file({member}), expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  void add(const std::string& name, const std::string& file, const std::string& bytes,
-           const std::string& expected) {
-    files_.push_back({.name = name,
-                      .opener = Opener::kTensors,
-                      .files = {{file, bytes}},
-                      .opened = file,
-                      .culprit = file,
-                      .expected = expected,
-                      .arrange = {}});
-  }
-  std::vector<HostileFile> files_;
 };
 
 void add_arrays(Table& table) {

@@ -7,16 +7,12 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("safetensors_", Opener::kTensors) {}
+
   void add(const std::string& name, const std::string& bytes, const std::string& expected) {
-    files_.push_back({.name = "safetensors_" + name,
-                      .opener = Opener::kTensors,
-                      .files = {{"x.safetensors", bytes}},
-                      .opened = "x.safetensors",
-                      .culprit = "x.safetensors",
-                      .expected = expected,
-                      .arrange = {}});
+    add_file(name, "x.safetensors", bytes, expected);
   }
   // One tensor "a" with these fields.
   void entry(const std::string& name, const std::string& fields, const std::string& expected,
@@ -26,10 +22,6 @@ class Table {
   void header(const std::string& name, const std::string& header, const std::string& expected) {
     add(name, safetensors(header), expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  std::vector<HostileFile> files_;
 };
 
 std::string length(std::uint64_t n) { return little_endian(n); }

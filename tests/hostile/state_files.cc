@@ -12,30 +12,21 @@ namespace {
 
 constexpr const char* kState = "training_state.json";
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("state_", Opener::kState) {}
+
   HostileFile& add(const std::string& name, const std::string& text, const std::string& expected) {
-    files_.push_back({.name = "state_" + name,
-                      .opener = Opener::kState,
-                      .files = {{kState, text}},
-                      .opened = "",
-                      .culprit = kState,
-                      .expected = expected,
-                      .arrange = {}});
-    return files_.back();
+    return add_folder(name, {{kState, text}}, kState, expected);
   }
   // The valid state, with the value at a JSON pointer put there.
   void put(const std::string& name, const std::string& pointer, const Json& value,
            const std::string& expected) {
-    Json json = valid_;
-    json[Json::json_pointer(pointer)] = value;
-    add(name, dump_json(json), expected);
+    add(name, json_with(valid_, pointer, value), expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
 
  private:
   const Json valid_ = parse_json(valid_state(), "valid");
-  std::vector<HostileFile> files_;
 };
 
 }  // namespace

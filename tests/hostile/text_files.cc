@@ -6,29 +6,17 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("", Opener::kToml) {}
+
   void toml(const std::string& name, const std::string& text, const std::string& expected) {
-    add("toml_" + name, Opener::kToml, "run.toml", text, expected);
+    add_file("toml_" + name, "run.toml", text, expected);
   }
   void metrics(const std::string& name, const std::string& line, const std::string& expected) {
-    add("metrics_" + name, Opener::kMetrics, "metrics.jsonl", valid_metrics() + line + "\n",
-        expected);
+    add_file("metrics_" + name, "metrics.jsonl", valid_metrics() + line + "\n", expected).opener =
+        Opener::kMetrics;
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  void add(const std::string& name, Opener opener, const std::string& file, const std::string& text,
-           const std::string& expected) {
-    files_.push_back({.name = name,
-                      .opener = opener,
-                      .files = {{file, text}},
-                      .opened = file,
-                      .culprit = file,
-                      .expected = expected,
-                      .arrange = {}});
-  }
-  std::vector<HostileFile> files_;
 };
 
 std::string repeated(int times, const std::string& text) {

@@ -7,17 +7,13 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
+  Table() : HostileTable("torch_", Opener::kTensors) {}
+
   void add(const std::string& name, const std::string& bytes, const std::string& expected,
            Opener opener = Opener::kTensors) {
-    files_.push_back({.name = "torch_" + name,
-                      .opener = opener,
-                      .files = {{"x.pt", bytes}},
-                      .opened = "x.pt",
-                      .culprit = "x.pt",
-                      .expected = expected,
-                      .arrange = {}});
+    add_file(name, "x.pt", bytes, expected).opener = opener;
   }
   // A file whose value is these opcodes, with one storage of six floats.
   void value(const std::string& name, const std::string& opcodes, const std::string& expected) {
@@ -26,10 +22,6 @@ class Table {
   void tensor(const std::string& name, const TorchTensor& t, const std::string& expected) {
     value(name, pickled_dict({{"w", pickled(t)}}), expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
-
- private:
-  std::vector<HostileFile> files_;
 };
 
 void add_archives(Table& table) {

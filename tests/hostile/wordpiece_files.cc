@@ -7,42 +7,30 @@
 namespace prenorm::hostile {
 namespace {
 
-class Table {
+class Table : public HostileTable {
  public:
-  HostileFile& add(const std::string& name, Files files, const std::string& culprit,
-                   const std::string& expected) {
-    files_.push_back({.name = "wordpiece_" + name,
-                      .opener = Opener::kTokenizer,
-                      .files = std::move(files),
-                      .opened = "",
-                      .culprit = culprit,
-                      .expected = expected,
-                      .arrange = {}});
-    return files_.back();
-  }
+  Table() : HostileTable("wordpiece_", Opener::kTokenizer) {}
+
   // The valid tokenizer.json, with the value at a JSON pointer put there.
   void put(const std::string& name, const std::string& pointer, const Json& value,
            const std::string& expected) {
-    Json json = valid_;
-    json[Json::json_pointer(pointer)] = value;
-    add(name, {{"tokenizer.json", dump_json_compact(json)}}, "tokenizer.json", expected);
+    add_folder(name, {{"tokenizer.json", json_with(valid_, pointer, value)}}, "tokenizer.json",
+               expected);
   }
   void added(const std::string& name, const Json& tokens, const std::string& expected) {
     put(name, "/added_tokens", tokens, expected);
   }
   void lines(const std::string& name, const std::string& text, const std::string& expected) {
-    add(name, {{"vocab.txt", text}}, "vocab.txt", expected);
+    add_folder(name, {{"vocab.txt", text}}, "vocab.txt", expected);
   }
   void config(const std::string& name, const std::string& text, const std::string& expected) {
     Files files = valid_vocabulary();
     files["tokenizer_config.json"] = text;
-    add(name, std::move(files), "tokenizer_config.json", expected);
+    add_folder(name, std::move(files), "tokenizer_config.json", expected);
   }
-  std::vector<HostileFile> take() { return std::move(files_); }
 
  private:
   const Json valid_ = parse_json(valid_wordpiece().at("tokenizer.json"), "valid");
-  std::vector<HostileFile> files_;
 };
 
 Json token(const std::string& content, const Json& id) {
