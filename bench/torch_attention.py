@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch's side of `prenorm bench attention`: torch.nn.functional.scaled_dot_product_attention on the
 same shapes, one JSON object a line (`batch`, `time`, `forward_ms`, `backward_ms`). Needs PyTorch."""
-import argparse
 import json
 import time
 
 import torch
+from torch_flags import arguments, parser_of
 
 SHAPES = [(64, 64), (16, 256), (4, 1024), (1, 4096), (1, 16384)]
 HEADS, HEAD_WIDTH = 6, 64
@@ -27,13 +27,7 @@ def times(batch, steps, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=10)
-    a = parser.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    a = arguments(parser_of(__doc__))
     for batch, steps in SHAPES:
         forward, backward = times(batch, steps, a.seconds / len(SHAPES))
         print(json.dumps({"batch": batch, "time": steps, "forward_ms": forward * 1e3,

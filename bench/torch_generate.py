@@ -2,25 +2,16 @@
 """Hugging Face's GPT-2 in PyTorch beside `prenorm bench generate`: a random model of the 124M shape
 reads a prompt and decodes greedily with its cache. Prints one JSON object. Needs PyTorch and
 transformers."""
-import argparse
 import json
 import time
 
 import torch
+from torch_flags import arguments, parser_of
 from transformers import GPT2Config, GPT2LMHeadModel
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--sequences", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=10)
-    a = parser.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    a = arguments(parser_of(__doc__, prompt_tokens=512, tokens=64, sequences=1))
     model = GPT2LMHeadModel(GPT2Config()).eval()
     prompt = torch.randint(50257, (a.sequences, a.prompt_tokens))
     prompts, decodes, begin = [], [], time.perf_counter()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """PyTorch's side of `prenorm bench layers`: the same layers on the same shapes, one JSON object a
 line (`layer`, `input`, `ms`). Needs PyTorch."""
-import argparse
 import json
 import time
 
 import torch
 from torch.nn import functional as F
+from torch_flags import arguments, parser_of
 
 BLOCKS = [(1, 1, 768, 12), (1, 128, 768, 12), (8, 128, 768, 12), (8, 512, 768, 12),
           (32, 64, 128, 4)]
@@ -72,13 +72,7 @@ def block(batch, steps, width, heads, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=10)
-    a = parser.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    a = arguments(parser_of(__doc__))
     each = a.seconds / 22
     for rows, width in ((8192, 768), (8192, 128), (1024, 4096)):
         norm(rows, width, each)

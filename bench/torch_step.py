@@ -13,6 +13,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch_flags import arguments, parser_of
 
 
 class Block(nn.Module):
@@ -54,22 +55,12 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, value in (("n-layer", 12), ("n-head", 12), ("n-embd", 768), ("block-size", 256),
-                        ("batch-size", 4), ("vocab-size", 50257), ("threads", 0)):
-        parser.add_argument("--" + name, type=int, default=value)
-    parser.add_argument("--seconds", type=float, default=10)
+def main():
+    parser = parser_of(__doc__, n_layer=12, n_head=12, n_embd=768, block_size=256, batch_size=4,
+                       vocab_size=50257)
     parser.add_argument("--bias", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--compile", action="store_true")
-    return parser.parse_args()
-
-
-def main():
-    a = arguments()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    a = arguments(parser)
     model = Gpt(a)
     for p in model.parameters():
         if p.dim() > 1:
