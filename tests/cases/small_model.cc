@@ -1,5 +1,7 @@
 #include "tests/cases/small_model.h"
 
+#include "tests/config_of.h"
+
 namespace prenorm::cases {
 namespace {
 
@@ -12,12 +14,7 @@ TokenMatrix matrix_of(std::span<const TokenId> tokens, Index batch) {
 }  // namespace
 
 GptConfig SmallModel::Options::config() const {
-  GptConfig c;
-  c.vocab_size = vocab_size;
-  c.block_size = block_size;
-  c.n_layer = n_layer;
-  c.n_head = n_head;
-  c.n_embd = n_embd;
+  GptConfig c = config_of(n_layer, n_head, n_embd, block_size, vocab_size);
   c.tie_word_embeddings = tie;
   c.embd_pdrop = c.attn_pdrop = c.resid_pdrop = dropout;
   c.initializer_range = initializer_range;

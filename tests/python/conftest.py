@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_training import small_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -75,14 +76,6 @@ def shared():
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
     """A text of about 20,000 characters, the same every time, with some structure to learn."""
-    words = "the a cat dog bird sees hears likes small green old and but or near under".split()
-    lines, state = [], 1
-    for _ in range(600):
-        line = []
-        for _ in range(7):
-            state = (state * 1103515245 + 12345) % 2**31
-            line.append(words[state // 65536 % len(words)])
-        lines.append(" ".join(line) + ".")
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text(small_text(600), encoding="utf-8")
     return path

@@ -21,10 +21,11 @@ STEPS = 24
 LONG = os.environ.get("PRENORM_LONG_TESTS") == "1"
 
 
-def small_text():
+def small_text(lines_wanted=60):
+    """The same every time, with some structure to learn; about 33 characters a line."""
     words = "the a cat dog bird sees hears likes small green old and but or near under".split()
     lines, state = [], 1
-    for _ in range(60):
+    for _ in range(lines_wanted):
         line = []
         for _ in range(7):
             state = (state * 1103515245 + 12345) % 2**31
