@@ -9,11 +9,9 @@
 namespace prenorm::cli {
 namespace {
 
-// Signal handlers reach only globals; both are written by the handler alone.
-volatile std::sig_atomic_t received_signal = 0;
-struct sigaction previous_interrupt, previous_terminate;
-volatile std::sig_atomic_t save_wanted = 0;
-struct sigaction previous_user;
+// Signal handlers reach only globals.
+volatile std::sig_atomic_t received_signal = 0, save_wanted = 0;
+struct sigaction previous_interrupt, previous_terminate, previous_user;
 
 int exit_code_of(int signal) { return 128 + signal; }
 
@@ -24,16 +22,20 @@ extern "C" void remember_signal(int signal) {
 
 extern "C" void remember_save(int) { save_wanted = 1; }
 
+void listen(int signal, void (*handler)(int), struct sigaction& previous) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, &previous);
+}
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   received_signal = 0;
-  struct sigaction action {};
-  action.sa_handler = remember_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &previous_interrupt);
-  sigaction(SIGTERM, &action, &previous_terminate);
+  listen(SIGINT, remember_signal, previous_interrupt);
+  listen(SIGTERM, remember_signal, previous_terminate);
   // Ignored by whoever started us (nohup, a background job of a script): stays ignored.
   if (previous_interrupt.sa_handler == SIG_IGN) sigaction(SIGINT, &previous_interrupt, nullptr);
   if (previous_terminate.sa_handler == SIG_IGN) sigaction(SIGTERM, &previous_terminate, nullptr);
@@ -52,11 +54,7 @@ int InterruptGuard::exit_code() const {
 
 SaveSignal::SaveSignal() {
   save_wanted = 0;
-  struct sigaction action {};
-  action.sa_handler = remember_save;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGUSR1, &action, &previous_user);
+  listen(SIGUSR1, remember_save, previous_user);
 }
 
 SaveSignal::~SaveSignal() { sigaction(SIGUSR1, &previous_user, nullptr); }
