@@ -165,15 +165,18 @@ struct PeakedRows {
   }
 };
 
-// Probabilities p and score gradients ds of a tile of query rows against the keys from k0:
-//   p = softmax;  ds = p ∘ (dout Vᵀ − delta) · scale
-// What a row does not see holds no meaning.
-struct ScoreTile {
+// One of the products of a pair of blocks, by tiles of its rows.
+struct PairTile {
   const AttentionHead& h;
   const HeadMemory& m;
   BlockPair& pair;
-  Index row;  // the tile's first row in the block of queries
+  Index row;  // the tile's first row in its block, of queries or of keys
+};
 
+// Probabilities p and score gradients ds of a tile of query rows against the keys from k0:
+//   p = softmax;  ds = p ∘ (dout Vᵀ − delta) · scale
+// What a row does not see holds no meaning.
+struct ScoreTile : PairTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index t0 = pair.q0 + row;
@@ -223,12 +226,7 @@ struct ScoreTile {
 };
 
 // dq rows of a tile += ds · K over the keys that each row sees.
-struct QueryGradientTile {
-  const AttentionHead& h;
-  const HeadMemory& m;
-  BlockPair& pair;
-  Index row;
-
+struct QueryGradientTile : PairTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width), t0 = pair.q0 + row;
@@ -252,12 +250,7 @@ HWY_INLINE Seen seen_by_keys(const AttentionHead& h, const BlockPair& pair, Inde
 }
 
 // dv rows of a tile of keys += pᵀ · dout over the queries that see each key.
-struct ValueGradientTile {
-  const AttentionHead& h;
-  const HeadMemory& m;
-  BlockPair& pair;
-  Index row;  // the tile's first key in its block
-
+struct ValueGradientTile : PairTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width);
@@ -268,12 +261,7 @@ struct ValueGradientTile {
 
 // dk rows += dsᵀ · Q likewise. Each of the two on its own, so that its operands stay in the nearest
 // cache from tile to tile.
-struct KeyGradientTile {
-  const AttentionHead& h;
-  const HeadMemory& m;
-  BlockPair& pair;
-  Index row;
-
+struct KeyGradientTile : PairTile {
   template <int Rows>
   HWY_INLINE void run() const {
     const Index padded = padded_head(h.head_width);
@@ -285,7 +273,7 @@ struct KeyGradientTile {
 template <typename TileType>
 void each_tile(const AttentionHead& h, const HeadMemory& m, BlockPair& pair, Index rows) {
   for (Index row = 0; row < rows; row += kTileRows) {
-    with_rows(std::min<Index>(kTileRows, rows - row), TileType{h, m, pair, row});
+    with_rows(std::min<Index>(kTileRows, rows - row), TileType{{h, m, pair, row}});
   }
 }
 
