@@ -48,8 +48,8 @@ std::size_t finished(std::uint64_t* out, std::size_t room) {
   int count = 0;
   MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, places.data(),
                MPI_STATUSES_IGNORE);
-  if (count == MPI_UNDEFINED || count <= 0) return 0;
-  // Those that are done are null now; what does not fit is told the next time.
+  // Those that are done are null now; what does not fit is told the next time, whatever else is
+  // done by then.
   std::size_t told = 0, kept = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL && told < room) {

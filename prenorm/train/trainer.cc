@@ -281,7 +281,7 @@ bool Trainer::report_due() const {
 
 std::optional<SaveReason> Trainer::save_due() const {
   // Asked in any case, so that a request is taken also where there is nothing new to save.
-  const bool wanted = agreed(save_wanted());
+  const bool wanted = save_wanted();
   const Index iter = position_.iter;
   if (iter == saved_iter_) return std::nullopt;
   if (wanted) return SaveReason::kRequested;
