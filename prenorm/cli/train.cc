@@ -264,7 +264,7 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
   const auto set_up = [&] {
     memory.expect(least_training_memory(flags_.model));
     if (state) {
-      model = load_pretrained(*state, Gpt::Mode::kTraining);
+      model = load_pretrained(*state, Gpt::Mode::kTraining, &run);
     } else {
       model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
     }
