@@ -8,22 +8,21 @@
 #include <filesystem>
 #include <string_view>
 
+#include "prenorm/base/descriptor.h"
+
 namespace prenorm {
 
 class AppendFile {
  public:
   // Makes the file where it is not there. Throws IoError.
   AppendFile(std::filesystem::path path, std::uint64_t keep_bytes);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   // Throws IoError (a full disk); a part of the text may then be there.
   void append(std::string_view text);
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 }  // namespace prenorm

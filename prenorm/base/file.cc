@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "prenorm/base/descriptor.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/folder.h"
 #include "prenorm/base/utf8.h"
@@ -38,54 +39,22 @@ std::string describe_open_error(int error) {
   return error == ENOENT ? "no such file" : reason(error);
 }
 
-// A descriptor that closes itself; close() reports what the system says.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
-  int fd;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
 enum class Kinds { kAny, kRegular };
 
 // Opens for reading and refuses folders, and what is no regular file where that is asked for; fills
 // `info`.
-int open_readable(const fs::path& path, Kinds kinds, struct stat& info) {
+Descriptor open_readable(const fs::path& path, Kinds kinds, struct stat& info) {
   constexpr const char* kExpected = "a readable file";
   if (path.native().find('\0') != std::string::npos) {
     throw_io(printable(path.string()), "a path without NUL", "one with");
   }
   // Opening a pipe that nobody writes to would wait, and opening some devices does something.
   const int flags = kinds == Kinds::kRegular ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_RDONLY;
-  const int fd = open_retrying(path, flags);
-  if (fd < 0) throw_io(path.string(), kExpected, describe_open_error(errno));
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
-    throw_io(path.string(), kExpected, reason(error));
-  }
-  if (S_ISDIR(info.st_mode)) {
-    ::close(fd);
-    throw_io(path.string(), kExpected, "a folder");
-  }
+  Descriptor fd = open_descriptor(path, flags);
+  if (!fd) throw_io(path.string(), kExpected, describe_open_error(errno));
+  if (::fstat(fd.get(), &info) != 0) throw_system_error(path, kExpected, errno);
+  if (S_ISDIR(info.st_mode)) throw_io(path.string(), kExpected, "a folder");
   if (kinds == Kinds::kRegular && !S_ISREG(info.st_mode)) {
-    ::close(fd);
     throw_io(path.string(), "a regular file", "a pipe or a device");
   }
   return fd;
@@ -93,7 +62,7 @@ int open_readable(const fs::path& path, Kinds kinds, struct stat& info) {
 
 std::string read_opened(const fs::path& path, Kinds kinds, std::size_t most) {
   struct stat info {};
-  const Descriptor fd(open_readable(path, kinds, info));
+  const Descriptor fd = open_readable(path, kinds, info);
   const auto too_long = [&](const std::string& found) {
     throw_io(path.string(), "at most " + std::to_string(most) + " bytes", found);
   };
@@ -116,18 +85,13 @@ std::string read_opened(const fs::path& path, Kinds kinds, std::size_t most) {
   return text;
 }
 
-fs::path folder_of(const fs::path& path) {
-  const fs::path folder = path.parent_path();
-  return folder.empty() ? fs::path(".") : folder;
-}
-
 // Makes a file beside `path` that did not exist before; throws IoError about `name`.
-fs::path make_temporary(const fs::path& path, int& fd, std::string_view name,
+fs::path make_temporary(const fs::path& path, Descriptor& fd, std::string_view name,
                         std::string_view expected) {
   for (unsigned attempt = 0;; ++attempt) {
     fs::path temporary = temporary_name(path, attempt);
-    fd = open_retrying(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd >= 0) return temporary;
+    fd = open_descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (fd) return temporary;
     if (errno != EEXIST) throw_io(name, expected, reason(errno));
   }
 }
@@ -184,7 +148,7 @@ bool lies_inside(const fs::path& folder, std::string_view name) {
 
 void read_file_in_pieces(const fs::path& path, FunctionRef<void(std::span<const std::byte>)> take) {
   struct stat info {};
-  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
+  const Descriptor fd = open_readable(path, Kinds::kRegular, info);
   std::vector<std::byte> piece(std::size_t{1} << 20);
   for (;;) {
     const ssize_t n = ::read(fd.get(), piece.data(), piece.size());
@@ -207,7 +171,7 @@ std::string read_stream(std::istream& in, std::string_view name) {
 
 MappedFile::MappedFile(const fs::path& path) {
   struct stat info {};
-  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
+  const Descriptor fd = open_readable(path, Kinds::kRegular, info);
   if (info.st_size == 0) return;
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
@@ -264,9 +228,8 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
 void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fill) {
   const std::string name = path.string();
   if (!path.has_filename()) throw_io(name, "a file name to write to", "a folder");
-  int descriptor = -1;
-  TemporaryGuard temporary(make_temporary(path, descriptor, name, "a writable file"));
-  Descriptor fd(descriptor);
+  Descriptor fd;
+  TemporaryGuard temporary(make_temporary(path, fd, name, "a writable file"));
   FileWriter out(fd.get(), name);
   fill(out);
   out.flush();
@@ -281,7 +244,7 @@ void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fil
 
 void sync_file(const fs::path& path) {
   struct stat info {};
-  const Descriptor fd(open_readable(path, Kinds::kRegular, info));
+  const Descriptor fd = open_readable(path, Kinds::kRegular, info);
   if (::fsync(fd.get()) != 0) throw_io(path.string(), "a file that can be synced", reason(errno));
 }
 
@@ -295,10 +258,8 @@ void ensure_directory(const fs::path& folder) {
              exists ? "a file" : reason(error ? error.value() : ENOENT));
   }
   // access() knows nothing of a full disk or a read-only mount: making a file is the sure answer.
-  int descriptor = -1;
-  const TemporaryGuard probe(
-      make_temporary(folder / "probe", descriptor, folder.string(), kExpected));
-  const Descriptor closes(descriptor);
+  Descriptor fd;
+  const TemporaryGuard probe(make_temporary(folder / "probe", fd, folder.string(), kExpected));
 }
 
 }  // namespace prenorm

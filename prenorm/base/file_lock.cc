@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "prenorm/base/error.h"
@@ -26,42 +25,23 @@ std::string holder(int fd) {
 }  // namespace
 
 FileLock::FileLock(const std::filesystem::path& path) {
-  do {
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) {
-    throw IoError(path.string() + ": expected a file that can be written, found " +
-                  std::generic_category().message(errno));
-  }
+  Descriptor fd = open_descriptor(path, O_RDWR | O_CREAT, 0666);
+  if (!fd) throw_system_error(path, "a file that can be written", errno);
   int locked;
   do {
-    locked = ::flock(fd_, LOCK_EX | LOCK_NB);
+    locked = ::flock(fd.get(), LOCK_EX | LOCK_NB);
   } while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK) {
-    const std::string other = holder(fd_);
-    ::close(std::exchange(fd_, -1));
-    throw IoError(path.string() + ": expected no other process at work here, found one" + other);
+    throw IoError(path.string() + ": expected no other process at work here, found one" +
+                  holder(fd.get()));
   }
-  if (locked != 0) {
-    ::close(std::exchange(fd_, -1));
-    return;
-  }
+  if (locked != 0) return;
   // Only for messages: a full disk does not matter.
   const std::string digits = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(fd_, 0) == 0) {
-    static_cast<void>(::pwrite(fd_, digits.data(), digits.size(), 0) == 0);
+  if (::ftruncate(fd.get(), 0) == 0) {
+    static_cast<void>(::pwrite(fd.get(), digits.data(), digits.size(), 0) == 0);
   }
-}
-
-FileLock::~FileLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-FileLock::FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-FileLock& FileLock::operator=(FileLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
+  fd_ = std::move(fd);
 }
 
 }  // namespace prenorm

@@ -7,6 +7,8 @@
 #pragma once
 #include <filesystem>
 
+#include "prenorm/base/descriptor.h"
+
 namespace prenorm {
 
 class FileLock {
@@ -16,14 +18,11 @@ class FileLock {
   // without locks gives none: held() is false. Throws IoError where another process holds it, and
   // where the file cannot be opened.
   explicit FileLock(const std::filesystem::path& path);
-  ~FileLock();
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) noexcept;
 
-  bool held() const { return fd_ >= 0; }
+  bool held() const { return static_cast<bool>(fd_); }
 
  private:
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 }  // namespace prenorm

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "prenorm/base/error.h"
+#include "prenorm/base/descriptor.h"
 #include "prenorm/base/file.h"
 
 namespace prenorm {
@@ -22,16 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSaving = ".saving", kRemoving = ".removing-", kReplaced = ".replaced-";
-
-[[noreturn]] void throw_io(const fs::path& path, std::string_view expected, int error) {
-  throw IoError(path.string() + ": expected " + std::string(expected) + ", found " +
-                std::generic_category().message(error));
-}
-
-fs::path folder_of(const fs::path& path) {
-  const fs::path folder = path.parent_path();
-  return folder.empty() ? fs::path(".") : folder;
-}
 
 fs::path beside(const fs::path& path, std::string_view prefix) {
   return folder_of(path) / (std::string(prefix) + path.filename().string());
@@ -43,13 +33,14 @@ bool is_there(const fs::path& path) {
 }
 
 void rename_or_throw(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) throw_io(from, "a name that can change", errno);
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw_system_error(from, "a name that can change", errno);
 }
 
 void remove_all_or_throw(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) throw_io(path, "a folder that can be removed", error.value());
+  if (error) throw_system_error(path, "a folder that can be removed", error.value());
 }
 
 // Whether the system could exchange the two names.
@@ -57,7 +48,7 @@ bool exchange(const fs::path& a, const fs::path& b) {
 #ifdef RENAME_EXCHANGE
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
-    throw_io(a, "a name that can change", errno);
+    throw_system_error(a, "a name that can change", errno);
   }
 #else
   static_cast<void>(a), static_cast<void>(b);
@@ -91,20 +82,21 @@ std::vector<fs::path> list_folder(const fs::path& folder) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     found.push_back(it->path());
   }
-  if (error) throw_io(folder, "a readable folder", error.value());
+  if (error) throw_system_error(folder, "a readable folder", error.value());
   return found;
 }
 
+fs::path folder_of(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
 void sync_folder(const fs::path& folder) {
-  int fd;
-  do {
-    fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) throw_io(folder, "a folder that can be synced", errno);
-  const int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  if (error != 0 && error != EINVAL && error != ENOTSUP) {
-    throw_io(folder, "a folder that can be synced", error);
+  const Descriptor fd = open_descriptor(folder, O_RDONLY | O_DIRECTORY);
+  if (!fd) throw_system_error(folder, "a folder that can be synced", errno);
+  // Some file systems cannot sync a folder.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    throw_system_error(folder, "a folder that can be synced", errno);
   }
 }
 
@@ -134,12 +126,12 @@ void link_file(const fs::path& from, const fs::path& to) {
       if (::rename(temporary.c_str(), to.c_str()) == 0) return;
       const int error = errno;
       ::unlink(temporary.c_str());
-      throw_io(to, "a file that can be replaced", error);
+      throw_system_error(to, "a file that can be replaced", error);
     }
     if (errno == EEXIST) continue;
     const bool without_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
                                errno == EMLINK || errno == EXDEV;
-    if (!without_links) throw_io(to, "a file that can be made", errno);
+    if (!without_links) throw_system_error(to, "a file that can be made", errno);
     const MappedFile file(from);
     write_file_durably(to, [&](FileWriter& out) { out.write(file.bytes()); });
     return;
@@ -173,7 +165,7 @@ void remove_leftovers(const fs::path& folder) {
 void move_files_durably(const fs::path& from, const fs::path& to) {
   for (const fs::path& file : list_folder(from)) rename_or_throw(file, to / file.filename());
   sync_folder(to);
-  if (::rmdir(from.c_str()) != 0) throw_io(from, "a folder that can be removed", errno);
+  if (::rmdir(from.c_str()) != 0) throw_system_error(from, "a folder that can be removed", errno);
 }
 
 }  // namespace prenorm

@@ -13,6 +13,9 @@
 
 namespace prenorm {
 
+// The one that a path is in: "." for a name alone.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
 // What is in the folder, in no order.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
 

@@ -1,0 +1,41 @@
+#include "prenorm/base/descriptor.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "prenorm/base/error.h"
+
+namespace prenorm {
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+bool Descriptor::close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+Descriptor open_descriptor(const std::filesystem::path& path, int flags, mode_t mode) {
+  int fd;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+void throw_system_error(const std::filesystem::path& path, std::string_view expected, int error) {
+  throw IoError(path.string() + ": expected " + std::string(expected) + ", found " +
+                std::generic_category().message(error));
+}
+
+}  // namespace prenorm
