@@ -18,6 +18,7 @@
 #include "prenorm/cli/format.h"
 #include "prenorm/cli/message.h"
 #include "prenorm/train/options_fields.h"
+#include "prenorm/train/state.h"
 #include "prenorm/train/step_pieces.h"
 
 namespace prenorm::cli {
@@ -179,13 +180,8 @@ void RankSession::require_same(std::uint64_t number, const char* what) {
 }
 
 void RankSession::require_same(const Trainer& trainer) {
-  std::uint64_t weights = 0;
-  for (const float value : trainer.model().parameters().values()) {
-    weights = (weights ^ std::bit_cast<std::uint32_t>(value)) * 0x9E3779B97F4A7C15u;
-    weights ^= weights >> 29;
-  }
   together([&] { require_same(fingerprint(trainer.data()), "text"); });
-  together([&] { require_same(weights, "weights"); });
+  together([&] { require_same(weights_fingerprint(trainer.model().parameters()), "weights"); });
   together([&] {
     require_same(static_cast<std::uint64_t>(trainer.position().iter), "step to go on from");
   });

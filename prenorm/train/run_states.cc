@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kCheckpoint = "checkpoint-";
 constexpr const char* kBest = "best";
-constexpr const char* kStateFile = "training_state.json";
-constexpr const char* kMomentsFile = "training_state.safetensors";
 constexpr Index kUnknown = std::numeric_limits<Index>::max();
 
 // The step in a checkpoint's name; nothing for other names, "checkpoint-007" among them.
@@ -81,10 +79,10 @@ std::vector<Candidate> candidates(const fs::path& run) {
     found.push_back({checkpoint_folder(run, iter), iter, 0});
   // The run's own files are mostly those of the newest checkpoint: then there is nothing more in
   // them. Where they are cut off or half replaced, the checkpoints say more about them.
-  const bool linked =
-      !found.empty() && is_same_file(run / kStateFile, found[0].folder / kStateFile);
-  if (!linked && is_there(run / kStateFile)) found.push_back({run, step_in(run), 1});
-  if (is_there(run / kBest / kStateFile)) {
+  const bool linked = !found.empty() &&
+                      is_same_file(run / kTrainingStateJson, found[0].folder / kTrainingStateJson);
+  if (!linked && has_training_state(run)) found.push_back({run, step_in(run), 1});
+  if (has_training_state(run / kBest)) {
     const Index iter = step_in(run / kBest);
     found.push_back({run / kBest, iter == kUnknown ? -1 : iter, 2});
   }
@@ -94,14 +92,13 @@ std::vector<Candidate> candidates(const fs::path& run) {
   return found;
 }
 
-// What is wrong with it; empty: nothing.
-std::string damage_of(const Candidate& candidate) {
+// What is wrong with it; empty: nothing, and `iter` is its step.
+std::string damage_of(const Candidate& candidate, Index& iter) {
   try {
-    check_training_state(candidate.folder);
-    const Index iter = read_training_state_summary(candidate.folder).iter;
+    iter = check_training_state(candidate.folder).iter;
     if (candidate.rank != 0 || iter == candidate.iter) return "";
     return fmt::format("{}: expected the state of step {}, found that of step {}",
-                       (candidate.folder / kStateFile).string(), candidate.iter, iter);
+                       (candidate.folder / kTrainingStateJson).string(), candidate.iter, iter);
   } catch (const Error& error) {
     return error.what();
   }
@@ -112,10 +109,10 @@ std::vector<std::string> files_of(const fs::path& folder) {
   std::vector<std::string> names;
   for (const fs::path& path : list_folder(folder)) {
     const std::string name = path.filename().string();
-    if (name != kStateFile && !name.starts_with('.')) names.push_back(name);
+    if (name != kTrainingStateJson && !name.starts_with('.')) names.push_back(name);
   }
   std::ranges::sort(names);
-  names.emplace_back(kStateFile);
+  names.emplace_back(kTrainingStateJson);
   return names;
 }
 
@@ -133,7 +130,7 @@ bool holds_same(const fs::path& run, const fs::path& state) {
   }
   try {
     check_training_state(run);
-    return read_file(run / kStateFile) == read_file(state / kStateFile);
+    return read_file(run / kTrainingStateJson) == read_file(state / kTrainingStateJson);
   } catch (const Error&) {
     return false;
   }
@@ -152,10 +149,9 @@ std::optional<ChosenState> choose_state(const fs::path& run) {
   if (all.empty()) return std::nullopt;
   ChosenState chosen;
   for (const Candidate& candidate : all) {
-    const std::string damage = damage_of(candidate);
+    const std::string damage = damage_of(candidate, chosen.iter);
     if (damage.empty()) {
       chosen.folder = candidate.folder;
-      chosen.iter = read_training_state_summary(candidate.folder).iter;
       return chosen;
     }
     chosen.damages.push_back(damage);
@@ -198,7 +194,9 @@ void publish_state(const fs::path& run, Index iter) {
 }
 
 void mark_as_best(const fs::path& run, Index iter) {
-  if (is_same_file(run / kBest / kStateFile, checkpoint_folder(run, iter) / kStateFile)) return;
+  if (is_same_file(run / kBest / kTrainingStateJson,
+                   checkpoint_folder(run, iter) / kTrainingStateJson))
+    return;
   const fs::path saving = run / ".saving-best";
   ensure_directory(saving);
   link_files(checkpoint_folder(run, iter), saving);
@@ -215,7 +213,7 @@ void keep_newest(const fs::path& run, Index iter, Index keep) {
 void remove_states(const fs::path& run) {
   for (const Index iter : checkpoints(run)) remove_folder(checkpoint_folder(run, iter));
   if (is_there(run / kBest)) remove_folder(run / kBest);
-  for (const char* name : {kStateFile, kMomentsFile}) {
+  for (const char* name : {kTrainingStateJson, kTrainingStateTensors}) {
     std::error_code error;
     fs::remove(run / name, error);
     if (error) {

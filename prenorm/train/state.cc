@@ -20,8 +20,6 @@
 namespace prenorm {
 namespace {
 
-constexpr const char* kJsonName = "training_state.json";
-constexpr const char* kTensorsName = "training_state.safetensors";
 constexpr const char* kFormat = "prenorm-training-state";
 constexpr Index kVersion = 2;  // 1: without checksums and what came with them
 
@@ -144,15 +142,6 @@ void visit_position(Position& p, Visit&& visit) {
   visit("loss_was_high", p.losses.high);
 }
 
-std::string weights_fingerprint(const ParameterRegistry& parameters) {
-  std::uint64_t hash = 0;
-  for (const float value : parameters.values()) {
-    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 29;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
 Json model_json(const Trainer& trainer) {
   return parse_json(config_text(trainer.model().config()), "config");
 }
@@ -175,7 +164,7 @@ Json state_json(const Trainer& trainer) {
           {"optimizer_steps", trainer.optimizer().steps()},
           {"options", options_json(trainer.options())},
           {"model", model_json(trainer)},
-          {"weights", weights_fingerprint(trainer.model().parameters())},
+          {"weights", fmt::format("{:016x}", weights_fingerprint(trainer.model().parameters()))},
           {"data",
            {{"train_tokens", data.train.size()},
             {"validation_tokens", data.validation.size()},
@@ -209,6 +198,12 @@ TrainOptions read_options(const Reader& reader) {
   visit_train_options(options,
                       [&](const char* name, auto& field, OnResume) { reader.read(name, field); });
   return options;
+}
+
+TrainingStateSummary summary_of(const State& state) {
+  TrainingStateSummary summary{.options = read_options(state.reader().object("options"))};
+  state.reader().object("position").read("iter", summary.iter);
+  return summary;
 }
 
 void require_same(const std::filesystem::path& path, std::string_view what, const Json& saved,
@@ -268,15 +263,21 @@ void load_moments(const std::filesystem::path& path, Index iter, AdamW& optimize
 
 }  // namespace
 
+std::uint64_t weights_fingerprint(const ParameterRegistry& parameters) {
+  std::uint64_t hash = 0;
+  for (const float value : parameters.values()) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 bool has_training_state(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / kJsonName);
+  return std::filesystem::exists(folder / kTrainingStateJson);
 }
 
 TrainingStateSummary read_training_state_summary(const std::filesystem::path& folder) {
-  const State state(folder / kJsonName);
-  TrainingStateSummary summary{.options = read_options(state.reader().object("options"))};
-  state.reader().object("position").read("iter", summary.iter);
-  return summary;
+  return summary_of(State(folder / kTrainingStateJson));
 }
 
 void save_training_state(const std::filesystem::path& folder, const Trainer& trainer) {
@@ -288,29 +289,30 @@ void save_training_state(const std::filesystem::path& folder, const Trainer& tra
     tensors.push_back(tensor("exp_avg_sq." + p.name, p.shape, optimizer.second_moment(index)));
     ++index;
   }
-  save_safetensors(folder / kTensorsName, std::move(tensors),
+  save_safetensors(folder / kTrainingStateTensors, std::move(tensors),
                    {{"format", "pt"}, {"iter", std::to_string(trainer.position().iter)}});
   Json state = state_json(trainer);
   state["files"] = checksums_of_files(folder);
-  write_file_durably(folder / kJsonName, with_own_checksum(std::move(state)));
+  write_file_durably(folder / kTrainingStateJson, with_own_checksum(std::move(state)));
 }
 
-void check_training_state(const std::filesystem::path& folder) {
-  const State state(folder / kJsonName);
-  static_cast<void>(read_training_state_summary(folder));
+TrainingStateSummary check_training_state(const std::filesystem::path& folder) {
+  const State state(folder / kTrainingStateJson);
+  TrainingStateSummary summary = summary_of(state);
   if (state.version > 1) {
     check_files(folder, state.reader().at("files"));
-    return;
+    return summary;
   }
   // Of an old state there are no checksums: what its files themselves can tell.
-  for (const char* name : {kTensorsName, "model.safetensors"}) {
+  for (const char* name : {kTrainingStateTensors, "model.safetensors"}) {
     static_cast<void>(Safetensors(folder / name));
   }
+  return summary;
 }
 
 std::vector<std::string> load_training_state(const std::filesystem::path& folder,
                                              Trainer& trainer) {
-  const std::filesystem::path path = folder / kJsonName;
+  const std::filesystem::path path = folder / kTrainingStateJson;
   const State state(path);
   const Reader reader = state.reader();
   require_same_model(path, reader.at("model"), model_json(trainer));
@@ -327,7 +329,7 @@ std::vector<std::string> load_training_state(const std::filesystem::path& folder
   });
   Index steps = 0;
   reader.read("optimizer_steps", steps);
-  load_moments(folder / kTensorsName, position.iter, trainer.optimizer());
+  load_moments(folder / kTrainingStateTensors, position.iter, trainer.optimizer());
   trainer.optimizer().set_steps(steps);
   trainer.set_position(position);
   return changed;

@@ -6,6 +6,7 @@
 //
 // A resumed run ends in the bits of one that was never interrupted.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@ struct TrainingStateSummary {
   Index iter = 0;
 };
 
+inline constexpr const char* kTrainingStateJson = "training_state.json";
+inline constexpr const char* kTrainingStateTensors = "training_state.safetensors";
+
+// Of the bits of all weights, in the registry's order.
+std::uint64_t weights_fingerprint(const ParameterRegistry& parameters);
+
 bool has_training_state(const std::filesystem::path& folder);
 
 // Throws IoError, and FormatError naming the file and the key.
@@ -31,8 +38,8 @@ void save_training_state(const std::filesystem::path& folder, const Trainer& tra
 
 // Reads all files that belong to the state, and throws FormatError or IoError naming the one that
 // is damaged or missing. States of versions before 0.1 have no checksums: of them only what no
-// reader would take is found.
-void check_training_state(const std::filesystem::path& folder);
+// reader would take is found. Returns what the state says.
+TrainingStateSummary check_training_state(const std::filesystem::path& folder);
 
 // Puts moments and position into a trainer whose model already holds the folder's weights.
 // Throws ConfigError naming what differs and would change the run's meaning: the model, the
