@@ -25,7 +25,7 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 
 bool Descriptor::close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
-Descriptor open_descriptor(const std::filesystem::path& path, int flags, mode_t mode) {
+Descriptor open_descriptor(const std::filesystem::path& path, int flags, unsigned mode) {
   int fd;
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);

@@ -3,8 +3,6 @@
 //   Descriptor fd = open_descriptor(path, O_RDWR | O_CREAT, 0666);
 //   if (!fd) throw_system_error(path, "a file that can be written", errno);
 #pragma once
-#include <sys/types.h>
-
 #include <filesystem>
 #include <string_view>
 
@@ -29,7 +27,7 @@ class Descriptor {
 
 // Again where a signal cut it off, and closed in programs that are started from here. None where
 // it failed; errno says why.
-Descriptor open_descriptor(const std::filesystem::path& path, int flags, mode_t mode = 0);
+Descriptor open_descriptor(const std::filesystem::path& path, int flags, unsigned mode = 0);
 
 // IoError "PATH: expected …, found REASON".
 [[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view expected,
