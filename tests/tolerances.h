@@ -86,6 +86,13 @@ constexpr double kPlannedMemory = 0.1;
 constexpr float kRecordedStage = 2e-6f;
 constexpr float kRecordedLogits = 5e-6f;  // after three blocks
 
+// --- Products in bfloat16 ------------------------------------------------------------------------
+
+// Of a fresh model against products in float32: a number keeps 8 bits, so that a product is off by
+// up to 2^-8, and sums of many by less. Relative; of the gradient, its norm.
+constexpr double kBfloat16Loss = 1e-3;
+constexpr double kBfloat16Gradient = 2e-2;
+
 // --- What case files leave open ------------------------------------------------------------------
 
 // The step on which the largest gap between two forms of GELU is sought, and how far two such

@@ -16,6 +16,7 @@
 #include "prenorm/kernels/attention_benchmark.h"
 #include "prenorm/kernels/limits.h"
 #include "prenorm/kernels/matmul_benchmark.h"
+#include "prenorm/kernels/matmul_bf16.h"
 #include "prenorm/layers/layer_benchmark.h"
 #include "prenorm/train/benchmark.h"
 
@@ -63,6 +64,10 @@ class Bench : public Verb {
     table.integer("vocab-size", config_.vocab_size, {1, 10000000}, "tokens in the vocabulary");
     table.integer("batch-size", batch_, {1, 1000000}, "sequences in a step");
     table.toggle("bias", config_.bias, "biases in linear layers and norms");
+    table.choice("dtype", dtype_, {"f32", "bf16", "float32", "bfloat16"},
+                 "train: what products are computed in");
+    table.choice("bf16-sums", bf16_sums_, {"auto", "dot", "tile"},
+                 "train: the order of sums of products in bf16");
     table.flag("profile", profile_,
                "train: where a step's time goes, and each part's share of its limit");
     table.group("Generation");
@@ -93,13 +98,24 @@ class Bench : public Verb {
            found;
   }
 
+  Products products(const Runtime& run) const {
+    if (dtype_ == "f32" || dtype_ == "float32") return Products::kFloat32;
+    if (bf16_sums_ == "auto") return fastest_bf16_products(run.isa());
+    return bf16_sums_ == "dot" ? Products::kBfloat16Dot : Products::kBfloat16Tile;
+  }
+
   int train(const Runtime& run, const Streams& streams) const {
     config_.validate();
     Profile profile;
+    const Products dtype = products(run);
     const StepTimes times =
-        time_training_steps(run, config_, batch_, seconds_, profile_ ? &profile : nullptr);
+        time_training_steps(run, config_, batch_, seconds_, dtype, profile_ ? &profile : nullptr);
     const double memory = peak_rss_mb();  // before the yardsticks take their own
-    const double peak = kernels::measure_fma_peak(run);
+    const double fma_peak = kernels::measure_fma_peak(run);
+    const double peak = dtype == Products::kFloat32
+                            ? fma_peak
+                            : std::max(fma_peak, kernels::measure_bf16_peak(run, dtype));
+    const ProfileLimits limits{.products = peak, .attention = fma_peak};
     const double rate = times.flops / times.min() / 1e9;
     const double tokens = static_cast<double>(times.tokens) / times.min();
     if (common_.json) {
@@ -113,8 +129,12 @@ class Bench : public Verb {
                      {"peak_rss_mb", memory},
                      {"planned_mb", megabytes(times.planned_bytes)},
                      {"threads", run.threads()},
-                     {"isa", isa_name(run.isa())}};
-      if (profile_) result["profile"] = profile_json(run, profile, times, peak);
+                     {"isa", isa_name(run.isa())},
+                     {"dtype", to_string(dtype)}};
+      if (dtype != Products::kFloat32) {
+        result["bf16_unit"] = bf16_unit_name(bf16_unit(run.isa(), dtype));
+      }
+      if (profile_) result["profile"] = profile_json(run, profile, times, limits);
       streams.out.write(dump_json_compact(result) + "\n");
       return kDone;
     }
@@ -122,9 +142,13 @@ class Bench : public Verb {
                       times.median() * 1e3, times.seconds.size());
     streams.out.print("speed       {} tokens/s, {:.1f} GFLOP/s, {:.0f} % of the peak\n",
                       grouped(static_cast<Index>(tokens)), rate, 100.0 * rate / peak);
-    if (profile_) print_profile(run, profile, times, peak, streams);
+    if (profile_) print_profile(run, profile, times, limits, streams);
     streams.out.print("memory      {:.0f} MB at most, {:.0f} MB planned\n", memory,
                       megabytes(times.planned_bytes));
+    if (dtype != Products::kFloat32) {
+      streams.out.print("products    {}, by {}\n", to_string(dtype),
+                        bf16_unit_name(bf16_unit(run.isa(), dtype)));
+    }
     streams.out.print("machine     {} threads, {}\n", run.threads(), isa_name(run.isa()));
     return kDone;
   }
@@ -301,6 +325,7 @@ class Bench : public Verb {
   std::vector<std::string> parts_;
   GenerationLoad load_;
   std::string weights_ = "f32";
+  std::string dtype_ = "f32", bf16_sums_ = "auto";
   bool profile_ = false;
   Index batch_ = 4;
   double seconds_ = 10.0;

@@ -8,9 +8,16 @@
 
 namespace prenorm::cli {
 
-// `peak`: GFLOP/s. Both measure the memory's bandwidth first.
-Json profile_json(const Runtime& run, const Profile& profile, const StepTimes& times, double peak);
-void print_profile(const Runtime& run, const Profile& profile, const StepTimes& times, double peak,
-                   const Streams& streams);
+// What the parts are held against, GFLOP/s: the products of layers and head, and attention, whose
+// products are in float32 always.
+struct ProfileLimits {
+  double products = 0.0, attention = 0.0;
+};
+
+// Both measure the memory's bandwidth first.
+Json profile_json(const Runtime& run, const Profile& profile, const StepTimes& times,
+                  const ProfileLimits& limits);
+void print_profile(const Runtime& run, const Profile& profile, const StepTimes& times,
+                   const ProfileLimits& limits, const Streams& streams);
 
 }  // namespace prenorm::cli

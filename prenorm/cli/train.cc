@@ -57,11 +57,12 @@ class Train : public Verb {
                          const Streams& streams) const;
   void check_same(const Tokenizer& before, const Tokenizer* now) const;
   void take_over(const OptionTable& table, const std::filesystem::path& folder);
+  void agree_on_sums();
   int train(const Runtime& run, const Material& material, const RunFolder& folder,
             const std::optional<std::filesystem::path>& state, const Streams& streams);
   void tell_plan(const Runtime& run, Gpt& model, const Material& material, Index steps_done,
                  const Streams& streams) const;
-  std::pair<std::string, std::string> sample(const Runtime& run, const Gpt& model,
+  std::pair<std::string, std::string> sample(const Runtime& run, Gpt& model,
                                              const Tokenizer& tokenizer,
                                              const InterruptGuard& interrupt) const;
 
@@ -98,6 +99,8 @@ int Train::run_rank(const OptionTable& table, const Streams& streams) {
   together([&] {
     if (!leads()) state = find_state(folder, streams);
     if (state) take_over(table, *state);
+    flags_.check_dtype();
+    if (session_ && flags_.sums_are_open()) agree_on_sums();
     material = read_material(table, state, streams);
     if (leads()) folder.prepare(flags_.resume, flags_.force);
     if (!state) flags_.model.vocab_size = material.tokenizer->vocab_size();
@@ -179,6 +182,13 @@ void Train::take_over(const OptionTable& table, const std::filesystem::path& fol
   keep("embd-pdrop", before.embd_pdrop, now.embd_pdrop);
   keep("attn-pdrop", before.attn_pdrop, now.attn_pdrop);
   keep("resid-pdrop", before.resid_pdrop, now.resid_pdrop);
+  keep("dtype", to_string(saved.options.dtype), to_string(flags_.train.dtype));
+}
+
+// That of the machine with the fastest unit: the others emulate it.
+void Train::agree_on_sums() {
+  const int most = session_->largest(static_cast<int>(flags_.train.dtype));
+  flags_.train.dtype = static_cast<Products>(most);
 }
 
 // Of the run to go on with and of the flag; none is "char".
@@ -228,6 +238,9 @@ void Train::tell_plan(const Runtime& run, Gpt& model, const Material& material, 
   streams.log.write(plan_lines(plan, model.config(), steps));
   streams.log.print("run     {} threads, {}; folder {}; Ctrl-C saves and ends\n", run.threads(),
                     isa_name(run.isa()), printable(flags_.out_dir));
+  if (flags_.train.dtype != Products::kFloat32) {
+    streams.log.write(products_lines(run.isa(), flags_.train.dtype));
+  }
   if (session_) session_->tell_plan(model, flags_.train, streams);
   streams.log.flush();
 }
@@ -268,6 +281,7 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
     } else {
       model = std::make_unique<Gpt>(flags_.model, Gpt::Mode::kTraining);
     }
+    model->set_products(flags_.train.dtype);
     memory.expect(plan_memory(*model, flags_.train.batch_size, 0, 0).total());
     if (!state) model->initialize(flags_.train.seed, flags_.train.init);
     trainer.emplace(run, *model, material.data(), flags_.train, callbacks, ranks);
@@ -292,8 +306,9 @@ int Train::train(const Runtime& run, const Material& material, const RunFolder& 
   return session_ ? session_->largest(interrupt.exit_code()) : interrupt.exit_code();
 }
 
-// What the model writes after a line end, for the report; at most about two seconds' worth.
-std::pair<std::string, std::string> Train::sample(const Runtime& run, const Gpt& model,
+// What the model writes after a line end, for the report; at most about two seconds' worth. In
+// float32, as `prenorm generate` will.
+std::pair<std::string, std::string> Train::sample(const Runtime& run, Gpt& model,
                                                   const Tokenizer& tokenizer,
                                                   const InterruptGuard& interrupt) const {
   constexpr auto kLongest = std::chrono::seconds(2);
@@ -313,7 +328,9 @@ std::pair<std::string, std::string> Train::sample(const Runtime& run, const Gpt&
     return !interrupt.requested() && std::chrono::steady_clock::now() - start < kLongest;
   };
   const GenerateRequest request{prompt, {flags_.train.seed, 0, 0}};
+  model.set_products(Products::kFloat32);
   const auto generations = generate(run, model, {&request, 1}, options, callbacks);
+  model.set_products(flags_.train.dtype);
   return {to_valid_utf8(tokenizer.decode(prompt)),
           to_valid_utf8(tokenizer.decode(generations.front().ids))};
 }

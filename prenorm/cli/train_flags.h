@@ -23,6 +23,11 @@ struct TrainFlags {
   double rank_timeout = 300.0;
   // Throws ConfigError for what only one rank alone can do.
   void check_ranks() const;
+  // Throws ConfigError for an order of sums without products in bfloat16. Of a run that goes on,
+  // call after rebase().
+  void check_dtype() const;
+  // The order of sums in bfloat16 was left to this machine: ranks have to agree on one.
+  bool sums_are_open() const { return sums_are_open_; }
   CommonFlags common;
 
   TrainFlags();
@@ -39,7 +44,10 @@ struct TrainFlags {
   void declare_training(OptionTable& table);
   void declare_optimizer(OptionTable& table);
   void declare_ranks(OptionTable& table);
+  void finish_dtype(const OptionTable& table);
 
+  std::string dtype_ = "f32", bf16_sums_ = "auto";
+  bool sums_are_open_ = false;
   std::string reduce_ = "exact";
   std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine", init_ = "prenorm";
   double dropout_ = 0.0;

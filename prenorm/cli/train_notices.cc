@@ -46,6 +46,19 @@ void TrainNotices::non_finite(const NonFinite& found) {
   }
 }
 
+std::string products_lines(Isa isa, Products products) {
+  const Bf16Unit unit = bf16_unit(isa, products);
+  const bool dot = products == Products::kBfloat16Dot;
+  std::string lines = fmt::format("dtype   products in bfloat16, sums as {}, by {}\n",
+                                  dot ? "dot" : "tile", bf16_unit_name(unit));
+  if (unit == Bf16Unit::kFusedMultiplyAdd) {
+    lines += fmt::format(
+        "notice: no {} here with {}: the bits are the same, and --dtype f32 is faster\n",
+        bf16_unit_name(dot ? Bf16Unit::kDotProduct : Bf16Unit::kMatrix), isa_name(isa));
+  }
+  return lines;
+}
+
 void tell_result(const TrainResult& result, const std::string& folder, bool json,
                  const Streams& streams) {
   const Progress& last = result.last;

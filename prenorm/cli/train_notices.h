@@ -33,6 +33,10 @@ class TrainNotices {
   StatusLine status_;
 };
 
+// What computes products in bfloat16 here, and in which order of sums; a notice where float32 would
+// be faster.
+std::string products_lines(Isa isa, Products products);
+
 // With `json` one object, else lines for people.
 void tell_result(const TrainResult& result, const std::string& folder, bool json,
                  const Streams& streams);

@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "prenorm/kernels/matmul_target.cc"
 #include "prenorm/kernels/targets.h"
 // The per-target parts come after the target has been chosen.
-#include "prenorm/kernels/activation-inl.h"
+#include "prenorm/kernels/matmul_finish-inl.h"
 #include "prenorm/kernels/pack-inl.h"
 #include "prenorm/kernels/tile-inl.h"
 
@@ -101,74 +101,6 @@ void add_block_of(Index rows, const float* a, Index a_row, Index a_step, const f
     if (rows == Rows) return add_block<Rows>(a, a_row, a_step, panel, k, to);
     add_block_of<Rows - 1>(rows, a, a_row, a_step, panel, k, to);
   }
-}
-
-HWY_INLINE VF activate(Activation act, VF x) {
-  switch (act) {
-    case Activation::kRelu:
-      return relu(x);
-    case Activation::kGelu:
-      return gelu_erf(x);
-    case Activation::kGeluTanh:
-      return gelu_tanh(x);
-  }
-  return x;
-}
-HWY_INLINE VF activate_grad(Activation act, VF x) {
-  switch (act) {
-    case Activation::kRelu:
-      return relu_grad(x);
-    case Activation::kGelu:
-      return gelu_erf_grad(x);
-    case Activation::kGeluTanh:
-      return gelu_tanh_grad(x);
-  }
-  return x;
-}
-
-// The epilogue of `count` (a vector's lanes) elements of one row.
-HWY_INLINE void finish_vector(const Epilogue& e, Index m, Index n, float* c) {
-  const DF d;
-  const VF sum = hn::LoadU(d, c);
-  if (e.residual) {
-    hn::StoreU(hn::Add(hn::LoadU(d, e.residual[m].data() + n), sum), d, c);
-  } else if (e.activated) {
-    hn::StoreU(activate(e.activation, sum), d, e.activated[m].data() + n);
-  } else if (e.activation_input) {
-    const VF x = hn::LoadU(d, e.activation_input[m].data() + n);
-    hn::StoreU(hn::Mul(sum, activate_grad(e.activation, x)), d, c);
-  }
-}
-
-// The same for the last columns, through padded copies.
-void finish_part(const Epilogue& e, Index m, Index n, Index count, float* c) {
-  alignas(64) float sum[kFloatLanes] = {}, operand[kFloatLanes] = {}, out[kFloatLanes] = {};
-  std::copy_n(c, count, sum);
-  Epilogue part = e;
-  if (e.residual) {
-    std::copy_n(e.residual[m].data() + n, count, operand);
-    part.residual = ConstMatrix(operand, {1, kFloatLanes});
-  } else if (e.activated) {
-    part.activated = Matrix(out, {1, kFloatLanes});
-  } else if (e.activation_input) {
-    std::copy_n(e.activation_input[m].data() + n, count, operand);
-    part.activation_input = ConstMatrix(operand, {1, kFloatLanes});
-  }
-  finish_vector(part, 0, 0, sum);
-  if (e.activated) {
-    std::copy_n(out, count, e.activated[m].data() + n);
-  } else {
-    std::copy_n(sum, count, c);
-  }
-}
-
-void finish_row(const MatmulPiece& p, Index row, Index n, Index columns, float* c) {
-  const Epilogue& e = *p.epilogue;
-  Index j = 0;
-  for (; j + kFloatLanes <= columns; j += kFloatLanes) {
-    finish_vector(e, p.m + row, p.n + n + j, c + j);
-  }
-  if (j < columns) finish_part(e, p.m + row, p.n + n + j, columns - j, c + j);
 }
 
 // One piece: block after block of k, in each panel after panel, in each tile after tile. So a block
@@ -280,7 +212,7 @@ class Piece {
 
   void finish_rows(Index m, Index n) const {
     for (Index i = m; i < m + tile_rows(m); ++i) {
-      finish_row(p_, i, n, panel_columns(n), c(i, n));
+      finish_row(*p_.epilogue, p_.m + i, p_.n + n, panel_columns(n), c(i, n));
     }
   }
 

@@ -43,4 +43,9 @@ void FeedForward::pack(const Runtime& run, kernels::WeightFormat format) {
   out_.pack(run, format);
 }
 
+void FeedForward::set_products(Products products) {
+  in_.set_products(products);
+  out_.set_products(products);
+}
+
 }  // namespace prenorm

@@ -31,6 +31,7 @@ class FeedForward {
   void backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, const Saved& saved, Matrix dx);
 
   void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
+  void set_products(Products products);
 
  private:
   Activation activation_;

@@ -4,6 +4,10 @@ namespace prenorm {
 
 static_assert(Layer<Linear>);
 
+namespace {
+constexpr auto kValue = kernels::Bf16Role::kValue, kGradient = kernels::Bf16Role::kGradient;
+}  // namespace
+
 Linear::Linear(ParameterRegistry& parameters, std::string name, Index in, Index out, bool bias)
     : name_(std::move(name)),
       in_(in),
@@ -24,7 +28,9 @@ void Linear::forward(const Runtime& run, ConstMatrix x, Matrix y, kernels::Epilo
   check_shape("Linear", name_, "x", x, -1, in_);
   check_shape("Linear", name_, "y", y, x.dim(0), out_);
   then.bias = bias_ == nullptr ? ConstVector() : bias_->vector();
-  kernels::matmul(run, x, right(run), y, then);
+  if (products_ == Products::kFloat32) return kernels::matmul(run, x, right(run), y, then);
+  kernels::matmul_bf16(run, products_, {x, kValue}, kernels::Right::plain(weight_.matrix()), kValue,
+                       y, then);
 }
 
 // y = x W + b:  dx = dy Wᵀ,  dW = xᵀ dy,  db = Σ_n dy[n].
@@ -34,8 +40,15 @@ void Linear::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Matrix 
   check_shape("Linear", name_, "dy", dy, x.dim(0), out_);
   check_shape("Linear", name_, "dx", dx, x.dim(0), in_);
   if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
-  kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
-  kernels::matmul(run, dy, kernels::Right::transposed(weight_.matrix()), dx, then);
+  const auto transposed = kernels::Right::transposed(weight_.matrix());
+  if (products_ == Products::kFloat32) {
+    kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
+    kernels::matmul(run, dy, transposed, dx, then);
+    return;
+  }
+  kernels::matmul_transposed_accumulate_bf16(run, products_, {x, kValue}, {dy, kGradient},
+                                             weight_.grad_matrix());
+  kernels::matmul_bf16(run, products_, {dy, kGradient}, transposed, kValue, dx, then);
 }
 
 }  // namespace prenorm

@@ -3,7 +3,7 @@
 #pragma once
 #include <utility>
 
-#include "prenorm/kernels/matmul.h"
+#include "prenorm/kernels/matmul_bf16.h"
 #include "prenorm/layers/layer.h"
 
 namespace prenorm {
@@ -34,6 +34,10 @@ class Linear {
   // change. Call again after changing them.
   void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
 
+  // What the products of both passes are computed in from now on; sums, biases and gradients stay
+  // in float32. In bfloat16 a packed weight is not used.
+  void set_products(Products products) { products_ = products; }
+
  private:
   kernels::Right right(const Runtime& run) const;
 
@@ -42,6 +46,7 @@ class Linear {
   Parameter& weight_;  // [in, out]
   Parameter* bias_;    // [out] or none
   kernels::PackedMatrix packed_;
+  Products products_ = Products::kFloat32;
 };
 
 }  // namespace prenorm

@@ -106,4 +106,9 @@ void MultiheadAttention::pack(const Runtime& run, kernels::WeightFormat format) 
   out_.pack(run, format);
 }
 
+void MultiheadAttention::set_products(Products products) {
+  in_.set_products(products);
+  out_.set_products(products);
+}
+
 }  // namespace prenorm

@@ -49,6 +49,7 @@ class MultiheadAttention {
                       Matrix attended) const;
 
   void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
+  void set_products(Products products);
   Index heads() const { return heads_; }
   Index head_width() const { return width_ / heads_; }
 

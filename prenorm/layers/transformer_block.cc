@@ -211,4 +211,9 @@ void TransformerBlock::pack(const Runtime& run, kernels::WeightFormat format) {
   feed_forward_.pack(run, format);
 }
 
+void TransformerBlock::set_products(Products products) {
+  attention_.set_products(products);
+  feed_forward_.set_products(products);
+}
+
 }  // namespace prenorm

@@ -82,6 +82,8 @@ class TransformerBlock {
                       kernels::KvCache& cache, Saved& saved) const;
 
   void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
+  // Of the linear layers in both passes; attention's own products stay in float32.
+  void set_products(Products products);
   const Options& options() const { return options_; }
 
  private:

@@ -67,6 +67,12 @@ void Gpt::initialize(std::uint64_t seed, Initialization stream) {
   }
 }
 
+void Gpt::set_products(Products products) {
+  products_ = products;
+  for (auto& block : blocks_) block->set_products(products);
+  head_->set_products(products);
+}
+
 void Gpt::plan(Workspace& work, Arena& arena, Index batch, Index time) const {
   const Index rows = batch * time, width = config_.n_embd;
   // First, so that its place does not depend on the batch: it lives through a whole step.
@@ -105,6 +111,7 @@ Gpt::Workspace Gpt::make_workspace(Index batch, Index time) const {
         config_.block_size, batch, time));
   }
   Workspace work;
+  work.products_ = products_;
   work.batch_ = batch;
   work.time_ = time;
   work.memory_ = Buffer(workspace_bytes(batch, time));
@@ -116,6 +123,10 @@ void Gpt::place(Workspace& work, Index batch, Index time) const {
   if (batch < 1 || time < 1 || batch > work.batch_ || time > work.time_) {
     throw ShapeError(fmt::format("Gpt: tokens: expected at most [{}, {}], found [{}, {}]",
                                  work.batch_, work.time_, batch, time));
+  }
+  if (work.products_ != products_) {
+    throw Error(fmt::format("Gpt: workspace: expected one made for products in {}, found {}",
+                            to_string(products_), to_string(work.products_)));
   }
   if (batch == work.placed_batch_ && time == work.placed_time_) return;
   Arena arena(work.memory_.bytes());

@@ -52,6 +52,11 @@ class Gpt {
   Workspace make_workspace(Index batch, Index time) const;
   std::size_t workspace_bytes(Index batch, Index time) const;
 
+  // What the products of the linear layers and of the head are computed in from now on; all else
+  // stays in float32 (matmul_bf16.h). A workspace serves the products that it was made for.
+  void set_products(Products products);
+  Products products() const { return products_; }
+
   // Where a pass stands in training, for dropout: sequences before this batch in the step.
   using DropoutPosition = TransformerBlock::DropoutPosition;
 
@@ -115,6 +120,7 @@ class Gpt {
 
   GptConfig config_;
   Mode mode_;
+  Products products_ = Products::kFloat32;
   ParameterRegistry parameters_;
   std::unique_ptr<Embedding> embedding_;
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
@@ -129,6 +135,7 @@ class Gpt::Workspace {
 
  private:
   friend class Gpt;
+  Products products_ = Products::kFloat32;
   Index batch_ = 0, time_ = 0;                // the most that fits
   Index placed_batch_ = 0, placed_time_ = 0;  // what the views below are for
   Buffer memory_;

@@ -54,8 +54,10 @@ struct Tokens {
 // The weights, their gradient after one pass, or their values after training with AdamW.
 class Training {
  public:
-  Training(const Runtime& run, NormPlacement norm)
-      : run_(run), model_(small_model(norm)), work_(model_.make_workspace(kBatch, kTime)) {
+  Training(const Runtime& run, NormPlacement norm, Products products = Products::kFloat32)
+      : run_(run),
+        model_(small_model(norm)),
+        work_((model_.set_products(products), model_.make_workspace(kBatch, kTime))) {
     model_.initialize(1);
     const std::size_t count = model_.parameters().values().size();
     first_.resize(count);
@@ -108,6 +110,15 @@ class Training {
   BitHash hash_;
 };
 
+std::uint64_t bf16_training(const Runtime& run, Products products) {
+  Training training(run, NormPlacement::kPre, products);
+  for (std::uint32_t step = 1; step <= 20; ++step) {
+    training.pass(step);
+    training.update(step);
+  }
+  return training.hash_weights();
+}
+
 }  // namespace
 
 std::vector<Fingerprint> compute_fingerprints(const Runtime& run) {
@@ -129,6 +140,11 @@ std::vector<Fingerprint> compute_fingerprints(const Runtime& run) {
   }
   found.push_back({"training of 100 steps", pre.hash_weights()});
   found.push_back({"logits after training", pre.hash_logits()});
+  for (const KernelFingerprint& kernel : bf16_fingerprints()) {
+    found.push_back({kernel.name, kernel.compute(run)});
+  }
+  found.push_back({"training in bfloat16, dot", bf16_training(run, Products::kBfloat16Dot)});
+  found.push_back({"training in bfloat16, tile", bf16_training(run, Products::kBfloat16Tile)});
   return found;
 }
 

@@ -13,7 +13,7 @@
 #include "prenorm/kernels/dropout.h"
 #include "prenorm/kernels/embedding.h"
 #include "prenorm/kernels/layer_norm.h"
-#include "prenorm/kernels/matmul.h"
+#include "prenorm/kernels/matmul_bf16.h"
 
 namespace prenorm {
 
@@ -229,6 +229,27 @@ std::uint64_t adamw_hash(const Runtime& run) {
   return hash.value();
 }
 
+// Both forms of the right operand with an activation, and the weight gradient, which goes on from
+// the sums of other tokens.
+template <Products kProducts>
+std::uint64_t bf16_products(const Runtime& run) {
+  using kernels::Bf16Role;
+  const Numbers a(kRows, kInner, 1), b(kInner, kColumns, 2), bt(kColumns, kInner, 5);
+  const Numbers bias(1, kColumns, 3), dy(kRows, kColumns, 4, 1e-3);
+  Numbers c(kRows, kColumns), activated(kRows, kColumns), dweight(kInner, kColumns);
+  kernels::Epilogue then;
+  then.bias = ConstMatrix(bias)[0];
+  then.activated = activated;
+  BitHash hash;
+  for (const Right& right : {Right::plain(b), Right::transposed(bt)}) {
+    kernels::matmul_bf16(run, kProducts, {a, Bf16Role::kValue}, right, Bf16Role::kValue, c, then);
+    kernels::matmul_transposed_accumulate_bf16(run, kProducts, {a, Bf16Role::kValue},
+                                               {dy, Bf16Role::kGradient}, dweight);
+    for (const Numbers* part : {&c, &activated, &dweight}) hash.add(ConstMatrix(*part));
+  }
+  return hash.value();
+}
+
 }  // namespace
 
 std::span<const KernelFingerprint> kernel_fingerprints() {
@@ -254,6 +275,14 @@ std::span<const KernelFingerprint> kernel_fingerprints() {
       KernelFingerprint{"attention of large scores", attention_forward_hash<true, 9>},
       KernelFingerprint{"its backward", attention_backward_hash<true, 9>},
       KernelFingerprint{"AdamW", adamw_hash},
+  };
+  return kAll;
+}
+
+std::span<const KernelFingerprint> bf16_fingerprints() {
+  static constexpr std::array kAll = {
+      KernelFingerprint{"products in bfloat16, dot", bf16_products<Products::kBfloat16Dot>},
+      KernelFingerprint{"products in bfloat16, tile", bf16_products<Products::kBfloat16Tile>},
   };
   return kAll;
 }

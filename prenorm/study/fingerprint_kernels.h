@@ -53,5 +53,7 @@ struct KernelFingerprint {
   std::uint64_t (*compute)(const Runtime& run);
 };
 std::span<const KernelFingerprint> kernel_fingerprints();
+// Of the products in bfloat16: after all others, to which they came later.
+std::span<const KernelFingerprint> bf16_fingerprints();
 
 }  // namespace prenorm

@@ -36,8 +36,9 @@ double StepTimes::median() const {
 }
 
 StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index batch,
-                              double seconds, Profile* profile) {
+                              double seconds, Products products, Profile* profile) {
   Gpt model(config);
+  model.set_products(products);
   model.initialize(1);
   const Index time = config.block_size;
   Gpt::Workspace work = model.make_workspace(batch, time);

@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "prenorm/kernels/products.h"
 #include "prenorm/kernels/profile.h"
 #include "prenorm/model/gpt_config.h"
 
@@ -22,6 +23,7 @@ struct StepTimes {
 // Steps of [batch, block_size] tokens for about `seconds`, and at least four; their parts are added
 // to `profile` if there is one.
 StepTimes time_training_steps(const Runtime& run, const GptConfig& config, Index batch,
-                              double seconds, Profile* profile = nullptr);
+                              double seconds, Products products = Products::kFloat32,
+                              Profile* profile = nullptr);
 
 }  // namespace prenorm

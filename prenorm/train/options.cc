@@ -63,6 +63,7 @@ void TrainOptions::validate() const {
   if (lr_decay_iters) check_count("lr_decay_iters", *lr_decay_iters, 1);
   to_string(lr_schedule);
   to_string(init);
+  to_string(dtype);
   check_count("max_iters", max_iters, 1);
   if (max_iters > kMaxSteps) {
     throw ConfigError(

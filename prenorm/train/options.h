@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "prenorm/base/index.h"
+#include "prenorm/kernels/products.h"
 #include "prenorm/model/initialize.h"
 
 namespace prenorm {
@@ -34,6 +35,7 @@ struct TrainOptions {
   double val_fraction = 0.1;  // the text's last part, held out (CorpusOptions); 0: none
   std::uint64_t seed = 1337;  // of the weights, the batch order and dropout
   Initialization init = Initialization::kPrenorm;  // of the weights, before the first step
+  Products dtype = Products::kFloat32;  // what products are computed in; a step's bits depend on it
 
   // Learning rate: linear warm-up, then the schedule down to min_lr at lr_decay_iters.
   double learning_rate = 1e-3;

@@ -7,8 +7,8 @@ namespace prenorm {
 enum class OnResume { kMayChange, kMustStay };
 
 // visit(name, field, OnResume) for each field, const or not. The step's windows are those of
-// (seed, step, sequence): an option that would give a step other windows must stay, and one that
-// the first weights came from.
+// (seed, step, sequence): an option that would give a step other windows must stay, and so
+// must those that the first weights and the bits of each step come from.
 template <typename Options, typename Visit>
 void visit_train_options(Options& options, Visit&& visit) {
   constexpr OnResume kMay = OnResume::kMayChange, kStay = OnResume::kMustStay;
@@ -17,6 +17,7 @@ void visit_train_options(Options& options, Visit&& visit) {
   visit("val_fraction", options.val_fraction, kStay);
   visit("seed", options.seed, kStay);
   visit("init", options.init, kStay);
+  visit("dtype", options.dtype, kStay);
   visit("learning_rate", options.learning_rate, kMay);
   visit("min_lr", options.min_lr, kMay);
   visit("warmup_iters", options.warmup_iters, kMay);

@@ -80,6 +80,7 @@ std::size_t least_training_memory(const GptConfig& config) {
 TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,
                            const TrainOptions& options) {
   options.validate();
+  model.set_products(options.dtype);
   const Index time = model.config().block_size, steps = options.max_iters;
   const double flops = training_flops(model.config(), options.sequences_per_step(), time);
   const double rate = measured_rate(run, model, data, options);

@@ -39,8 +39,9 @@ MemoryPlan plan_memory(const Gpt& model, Index batch_size, Index tokens, std::si
 // What the weights' matrices, gradients and moments take at the least, before there is a model.
 std::size_t least_training_memory(const GptConfig& config);
 
-// The plan of a run. The time comes from passes over some of the run's own tokens, about a second
-// in all; the weights do not change and the gradients are left zero.
+// The plan of a run, with the model's products set to its options'. The time comes from passes over
+// some of the run's own tokens, about a second in all; the weights do not change and the gradients
+// are left zero.
 TrainingPlan plan_training(const Runtime& run, Gpt& model, const TrainData& data,
                            const TrainOptions& options);
 

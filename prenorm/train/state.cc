@@ -21,7 +21,8 @@ namespace prenorm {
 namespace {
 
 constexpr const char* kFormat = "prenorm-training-state";
-constexpr Index kVersion = 2;  // 1: without checksums and what came with them
+// 1: without checksums and what came with them; 2: without dtype.
+constexpr Index kVersion = 3;
 
 template <typename T>
 struct IsOptional : std::false_type {};
@@ -97,6 +98,8 @@ class Reader {
       try {
         if constexpr (std::is_same_v<T, LrSchedule>) {
           out = lr_schedule_from_string(text);
+        } else if constexpr (std::is_same_v<T, Products>) {
+          out = products_from_string(text);
         } else {
           out = initialization_from_string(text);
         }

@@ -28,6 +28,12 @@ TrainData long_enough(TrainData data, Index block_size) {
       block_size + 1, block_size, data.train.size()));
 }
 
+// Workspaces are made for certain products.
+Gpt& with_products(Gpt& model, Products products) {
+  model.set_products(products);
+  return model;
+}
+
 AdamW::Options adamw_options(const TrainOptions& options) {
   return {.beta1 = options.beta1,
           .beta2 = options.beta2,
@@ -41,7 +47,7 @@ AdamW::Options adamw_options(const TrainOptions& options) {
 Trainer::Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
                  TrainCallbacks callbacks, TrainRanks ranks)
     : run_(run),
-      model_(model),
+      model_(with_products(model, options.dtype)),
       data_(long_enough(data, model.config().block_size)),
       options_(validated(std::move(options))),
       callbacks_(std::move(callbacks)),

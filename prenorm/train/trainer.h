@@ -100,8 +100,9 @@ struct TrainRanks {
 
 class Trainer {
  public:
-  // Throws ConfigError for wrong options, DataError where the training tokens are fewer than
-  // block_size + 1. The arguments by reference must outlive the trainer.
+  // Sets the model's products to those of the options. Throws ConfigError for wrong options,
+  // DataError where the training tokens are fewer than block_size + 1. The arguments by reference
+  // must outlive the trainer.
   Trainer(const Runtime& run, Gpt& model, TrainData data, TrainOptions options,
           TrainCallbacks callbacks = {}, TrainRanks ranks = {});
 

@@ -43,6 +43,43 @@ TEST(TrainFlags, what_makes_no_sense_together_is_refused) {
   EXPECT_THROW(Read({"--n-head", "3"}), ConfigError);
 }
 
+TEST(TrainFlags, products_are_in_float32_or_in_bfloat16_with_an_order_of_sums) {
+  EXPECT_EQ(Read({}).flags.train.dtype, Products::kFloat32);
+  EXPECT_EQ(Read({"--dtype", "float32"}).flags.train.dtype, Products::kFloat32);
+  for (const char* dtype : {"bf16", "bfloat16"}) {
+    const Read open({"--dtype", dtype});
+    EXPECT_EQ(open.flags.train.dtype, fastest_bf16_products(best_isa()));
+    EXPECT_TRUE(open.flags.sums_are_open());
+    const Read dot({"--dtype", dtype, "--bf16-sums", "dot"});
+    EXPECT_EQ(dot.flags.train.dtype, Products::kBfloat16Dot);
+    EXPECT_FALSE(dot.flags.sums_are_open());
+    EXPECT_EQ(Read({"--dtype", dtype, "--bf16-sums", "tile"}).flags.train.dtype,
+              Products::kBfloat16Tile);
+  }
+  EXPECT_NO_THROW(Read({"--bf16-sums", "auto"}).flags.check_dtype());
+  EXPECT_THROW(Read({"--bf16-sums", "dot"}).flags.check_dtype(), ConfigError);
+}
+
+TEST(TrainFlags, a_saved_run_keeps_its_order_of_sums_unless_told_otherwise) {
+  TrainOptions saved;
+  for (const Products products : {Products::kBfloat16Dot, Products::kBfloat16Tile}) {
+    saved.dtype = products;
+    for (const std::vector<std::string>& flags :
+         std::vector<std::vector<std::string>>{{}, {"--dtype", "bf16"}, {"--bf16-sums", "auto"}}) {
+      Read read(flags);
+      read.flags.rebase(read.table, read.flags.model, saved);
+      EXPECT_EQ(read.flags.train.dtype, products);
+      EXPECT_FALSE(read.flags.sums_are_open());
+    }
+    Read float32({"--dtype", "f32"}), tile({"--bf16-sums", "tile"});
+    float32.flags.rebase(float32.table, float32.flags.model, saved);
+    EXPECT_EQ(float32.flags.train.dtype, Products::kFloat32);
+    tile.flags.rebase(tile.table, tile.flags.model, saved);
+    EXPECT_EQ(tile.flags.train.dtype, Products::kBfloat16Tile);
+    EXPECT_NO_THROW(tile.flags.check_dtype());
+  }
+}
+
 TEST(TrainFlags, a_saved_run_is_the_base_under_the_flags_that_were_given) {
   Read read({"--max-iters", "900", "--norm", "post"});
   GptConfig model = read.flags.model;

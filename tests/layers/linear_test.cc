@@ -91,6 +91,39 @@ TEST(Linear, adds_a_residual_and_its_own_bias) {
   EXPECT_TRUE(same_bits(sum, expected));
 }
 
+TEST(Linear, in_bfloat16_it_is_made_of_the_products_in_bfloat16) {
+  using kernels::Bf16Role;
+  const Case c{70, 50, 33};
+  const TestMatrix x = TestMatrix::random(c.rows, c.in, 1);
+  const TestMatrix dy = TestMatrix::random(c.rows, c.out, 2, 0, 1e-6f);
+  for (const Products products : {Products::kBfloat16Dot, Products::kBfloat16Tile}) {
+    Fixture f(c);
+    Parameter& weight = *f.parameters.begin();
+    const Runtime run;
+    f.layer.set_products(products);
+    f.layer.pack(run);  // is not used
+    TestMatrix y(c.rows, c.out), dx(c.rows, c.in), want_y = y, want_dx = dx;
+    TestMatrix want_dweight(c.in, c.out), dweight(c.in, c.out);
+    f.layer.forward(run, x.view(), y.view());
+    f.layer.backward(run, dy.view(), x.view(), {}, dx.view());
+    kernels::Epilogue bias;
+    bias.bias = std::next(f.parameters.begin())->vector();
+    kernels::matmul_bf16(run, products, {x.view(), Bf16Role::kValue},
+                         kernels::Right::plain(weight.matrix()), Bf16Role::kValue, want_y.view(),
+                         bias);
+    kernels::matmul_bf16(run, products, {dy.view(), Bf16Role::kGradient},
+                         kernels::Right::transposed(weight.matrix()), Bf16Role::kValue,
+                         want_dx.view(), {});
+    kernels::matmul_transposed_accumulate_bf16(run, products, {x.view(), Bf16Role::kValue},
+                                               {dy.view(), Bf16Role::kGradient},
+                                               want_dweight.view());
+    std::ranges::copy(weight.grad, dweight.data.begin());
+    EXPECT_TRUE(same_bits(y, want_y));
+    EXPECT_TRUE(same_bits(dx, want_dx));
+    EXPECT_TRUE(same_bits(dweight, want_dweight));
+  }
+}
+
 TEST(Linear, packed_gives_the_same_bits_until_the_weight_changes) {
   const Case c{9, 300, 70};
   on_every_runtime([&](const Runtime& run) {

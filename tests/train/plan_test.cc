@@ -54,7 +54,7 @@ TEST(Plan, leaves_weights_and_gradients_as_they_were) {
 }
 
 // Plans and trains two steps in a process of its own; {planned, measured} bytes.
-std::pair<double, double> peak_memory(const GptConfig& config, Index batch_size) {
+std::pair<double, double> peak_memory(const GptConfig& config, Index batch_size, Products dtype) {
   int ends[2];
   if (pipe(ends) != 0) return {0, 0};
   const pid_t child = fork();
@@ -64,6 +64,7 @@ std::pair<double, double> peak_memory(const GptConfig& config, Index batch_size)
     model.initialize(1);
     TrainOptions options;
     options.batch_size = batch_size;
+    options.dtype = dtype;
     options.max_iters = 2;
     const std::vector<TokenId> text = small_text(20000);
     const TrainData data{text, {}};
@@ -89,9 +90,11 @@ TEST(Plan, the_planned_memory_is_within_a_tenth_of_the_measured_peak) {
 #endif
   for (const auto& [config, batch] : {std::pair{config_of(4, 4, 128, 64, 65), Index{12}},
                                       {config_of(4, 8, 256, 256, 5000), Index{8}}}) {
-    const auto [planned, measured] = peak_memory(config, batch);
-    EXPECT_NEAR(planned / measured, 1.0, tolerance::kPlannedMemory)
-        << planned / 1e6 << " MB planned, " << measured / 1e6 << " MB measured";
+    for (const Products dtype : {Products::kFloat32, Products::kBfloat16Tile}) {
+      const auto [planned, measured] = peak_memory(config, batch, dtype);
+      EXPECT_NEAR(planned / measured, 1.0, tolerance::kPlannedMemory)
+          << planned / 1e6 << " MB planned, " << measured / 1e6 << " MB measured";
+    }
   }
 }
 

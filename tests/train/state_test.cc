@@ -162,6 +162,9 @@ TEST_F(SavedState, what_would_change_the_runs_meaning_is_refused_by_name) {
   options = small_options();
   options.gradient_accumulation_steps = 2;
   EXPECT_THAT(load(options), HasSubstr("gradient_accumulation_steps 1, found 2"));
+  options = small_options();
+  options.dtype = Products::kBfloat16Tile;
+  EXPECT_THAT(load(options), HasSubstr("expected the run's dtype \"f32\", found \"bf16-tile\""));
   GptConfig config = small_config();
   config.n_head = 4;
   EXPECT_THAT(load(small_options(), config), HasSubstr("n_head 2, found 4"));
@@ -219,15 +222,16 @@ TEST_F(SavedState, a_byte_that_changed_is_found_in_either_file) {
 }
 
 TEST_F(SavedState, a_state_without_checksums_is_read_and_its_new_fields_take_their_defaults) {
-  rewrite("\"version\": 2", "\"version\": 1");
-  for (const char* key : {"\"patience\": 0,", "\"keep\": 2,", "\"loss_was_high\": false"}) {
+  rewrite("\"version\": 3", "\"version\": 1");
+  for (const char* key :
+       {"\"patience\": 0,", "\"keep\": 2,", "\"dtype\": \"f32\",", "\"loss_was_high\": false"}) {
     const std::string entry = key;
     const bool last = !entry.ends_with(",");  // of its object: the comma before it goes too
     rewrite(last ? ",\n    " + entry : entry, "");
   }
   EXPECT_EQ(load(small_options()), "");
-  rewrite("\"version\": 1", "\"version\": 2");
-  EXPECT_THAT(load(small_options()), HasSubstr("expected a key \"keep\""));
+  rewrite("\"version\": 1", "\"version\": 3");
+  EXPECT_THAT(load(small_options()), HasSubstr("expected a key \"dtype\""));
 }
 
 }  // namespace
