@@ -150,9 +150,11 @@ std::optional<std::filesystem::path> Train::find_state(const RunFolder& folder,
     streams.log.print("warning: {}; {} is used\n", printable(damage),
                       printable(chosen->folder.string()));
   }
-  if (leads() && return_to(folder.path(), *chosen)) {
-    streams.log.print("notice: the files in {} are now those of step {}\n",
-                      printable(folder.path().string()), chosen->iter);
+  std::optional<std::string> others;
+  if (leads()) others = return_to(folder.path(), *chosen);
+  if (others) {
+    streams.log.print("notice: the files in {} are now those of step {} ({})\n",
+                      printable(folder.path().string()), chosen->iter, printable(*others));
   }
   streams.log.flush();
   return chosen->folder;

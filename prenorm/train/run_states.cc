@@ -121,18 +121,21 @@ void link_files(const fs::path& from, const fs::path& to) {
   sync_folder(to);
 }
 
-// Whether the files of the state are those of the run's folder too: the same, or whole copies.
-bool holds_same(const fs::path& run, const fs::path& state) {
+// Nothing where the files of the state are those of the run's folder too: the same, or whole
+// copies. Otherwise what those are instead.
+std::optional<std::string> others_than(const fs::path& state, const fs::path& run) {
   const std::vector<std::string> names = files_of(state);
   if (std::ranges::all_of(
           names, [&](const std::string& name) { return is_same_file(state / name, run / name); })) {
-    return true;
+    return std::nullopt;
   }
   try {
-    check_training_state(run);
-    return read_file(run / kTrainingStateJson) == read_file(state / kTrainingStateJson);
-  } catch (const Error&) {
-    return false;
+    const Index iter = check_training_state(run).iter;
+    if (read_file(run / kTrainingStateJson) == read_file(state / kTrainingStateJson))
+      return std::nullopt;
+    return fmt::format("they were those of step {}", iter);
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -162,16 +165,17 @@ std::optional<ChosenState> choose_state(const fs::path& run) {
                                 chosen.damages.front()));
 }
 
-bool return_to(const fs::path& run, const ChosenState& state) {
+std::optional<std::string> return_to(const fs::path& run, const ChosenState& state) {
   for (const fs::path& folder : state.damaged) {
     if (folder == run) continue;
     fs::path aside = folder;
     aside += ".damaged";
     replace_folder_durably(folder, aside);
   }
-  if (state.folder == run || holds_same(run, state.folder)) return false;
-  link_files(state.folder, run);
-  return true;
+  if (state.folder == run) return std::nullopt;
+  const std::optional<std::string> others = others_than(state.folder, run);
+  if (others) link_files(state.folder, run);
+  return others;
 }
 
 void save_state(const fs::path& run, Index iter, FunctionRef<void(const fs::path&)> fill) {

@@ -43,10 +43,10 @@ struct ChosenState {
 std::optional<ChosenState> choose_state(const std::filesystem::path& run);
 
 // Makes the run go on from the chosen state. The files of the run's folder become links to its
-// files where they are others: returns whether they were. Damaged checkpoints give up their names,
-// so that new ones can take them: "checkpoint-500" becomes "checkpoint-500.damaged". Throws
-// IoError.
-bool return_to(const std::filesystem::path& run, const ChosenState& state);
+// files where they are others: returns what they were, such as another step's or damaged, with the
+// file's name. Damaged checkpoints give up their names, so that new ones can take them:
+// "checkpoint-500" becomes "checkpoint-500.damaged". Throws IoError.
+std::optional<std::string> return_to(const std::filesystem::path& run, const ChosenState& state);
 
 // Has `fill` write the files of a state, and makes the state count. Another one of the same step is
 // replaced. On an error the states are as they were. Throws IoError and what `fill` throws.

@@ -7,6 +7,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
+#include "prenorm/base/folder.h"
 #include "prenorm/model/checkpoint.h"
 #include "prenorm/train/state.h"
 #include "tests/train/small_run.h"
@@ -98,7 +99,9 @@ TEST_F(RunStates, damage_is_named_and_an_older_state_takes_over) {
   EXPECT_EQ(chosen->folder, path_ / "checkpoint-1");
   ASSERT_EQ(chosen->damages.size(), 1u);
   EXPECT_THAT(chosen->damages[0], HasSubstr("checkpoint-2/training_state.safetensors: expected "));
-  EXPECT_TRUE(return_to(path_, *chosen));
+  // The damaged files are the run's own, too.
+  EXPECT_THAT(return_to(path_, *chosen).value_or("nothing"),
+              HasSubstr("training_state.safetensors: expected "));
   EXPECT_EQ(step_at_root(), 1);
   EXPECT_THAT(folders(), ElementsAre("checkpoint-1", "checkpoint-2.damaged"));
   EXPECT_FALSE(return_to(path_, *choose_state(path_)));
@@ -128,8 +131,21 @@ TEST_F(RunStates, files_of_the_run_that_were_half_replaced_follow_the_newest_sta
   fs::rename(path_ / "old", path_ / "model.safetensors");  // killed before it was replaced
   const auto chosen = choose_state(path_);
   EXPECT_EQ(chosen->iter, 2);
-  EXPECT_TRUE(return_to(path_, *chosen));
+  EXPECT_THAT(return_to(path_, *chosen).value_or("nothing"),
+              HasSubstr("model.safetensors: expected "));
   EXPECT_NO_THROW(check_training_state(path_));
+}
+
+TEST_F(RunStates, files_of_the_run_that_were_not_replaced_at_all_are_told_by_their_step) {
+  save(1);
+  fs::copy(path_ / "checkpoint-1", path_ / "old");
+  save(2);
+  for (const fs::path& file : list_folder(path_ / "old")) {
+    fs::rename(file, path_ / file.filename());
+  }
+  EXPECT_EQ(return_to(path_, *choose_state(path_)).value_or("nothing"),
+            "they were those of step 1");
+  EXPECT_EQ(step_at_root(), 2);
 }
 
 TEST_F(RunStates, a_run_without_checkpoints_goes_on_from_its_own_files) {
