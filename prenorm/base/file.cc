@@ -124,7 +124,7 @@ std::string read_regular_file(const fs::path& path, std::size_t most) {
 
 bool file_exists(const fs::path& path) noexcept {
   struct stat info {};
-  return ::stat(path.c_str(), &info) == 0;
+  return ::lstat(path.c_str(), &info) == 0;
 }
 
 bool lies_inside(const fs::path& folder, std::string_view name) {
@@ -228,6 +228,11 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
 void write_file_durably(const fs::path& path, FunctionRef<void(FileWriter&)> fill) {
   const std::string name = path.string();
   if (!path.has_filename()) throw_io(name, "a file name to write to", "a folder");
+  // Renaming over /dev/null or /dev/stdout would take it away from the whole machine.
+  struct stat old {};
+  if (::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+    throw_io(name, "a file that can be replaced", "a pipe or a device");
+  }
   Descriptor fd;
   TemporaryGuard temporary(make_temporary(path, fd, name, "a writable file"));
   FileWriter out(fd.get(), name);
@@ -252,10 +257,11 @@ void ensure_directory(const fs::path& folder) {
   constexpr const char* kExpected = "a folder that can be written";
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) {
-    const bool exists = fs::exists(folder, error);
+  std::error_code unknown;  // a link to itself, for one
+  const fs::file_status status = fs::status(folder, unknown);
+  if (!fs::is_directory(status)) {
     throw_io(folder.string(), kExpected,
-             exists ? "a file" : reason(error ? error.value() : ENOENT));
+             fs::exists(status) ? "a file" : reason(error ? error.value() : ENOENT));
   }
   // access() knows nothing of a full disk or a read-only mount: making a file is the sure answer.
   Descriptor fd;

@@ -27,8 +27,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t most = kNoL
 // from which reading could wait or go on for ever, is refused before a byte is read.
 std::string read_regular_file(const std::filesystem::path& path, std::size_t most = 1u << 30);
 
-// Whether there is something of this name, a link that leads somewhere. Never throws: what cannot
-// be looked at is not there, and whoever opens it all the same is told why.
+// Whether there is something of this name. A link that leads nowhere is something: whoever opens it
+// is told so, where passing it over would give the folder another meaning. Never throws.
 bool file_exists(const std::filesystem::path& path) noexcept;
 
 // Whether `name`, a file or folder that a stranger's file names, lies in `folder`: a relative path
@@ -84,7 +84,7 @@ class FileWriter {
 // Replaces the file at `path` whole or not at all: the bytes go to a temporary file in the same
 // folder, which is synced, renamed over `path`, and the folder synced. On any error, the callback's
 // own exceptions included, the temporary file is removed and `path` is as it was.
-// A symbolic link at `path` is replaced, not followed. Throws IoError.
+// A link at `path` is replaced, not followed; a pipe and a device are refused. Throws IoError.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 void write_file_durably(const std::filesystem::path& path, FunctionRef<void(FileWriter&)> fill);
 

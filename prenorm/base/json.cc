@@ -156,6 +156,11 @@ Json parse_json(std::string_view text, std::string_view name, const JsonLimits& 
     throw FormatError(std::string(name) + ": expected " + builder.expected() + ", found " +
                       builder.found() + " at byte " + std::to_string(at));
   }
+  // The library takes a NUL outside of strings for the end, whatever stands behind it.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    throw FormatError(std::string(name) + ": expected JSON, found '\\x00' at byte " +
+                      std::to_string(nul));
+  }
   return builder.take();
 }
 

@@ -108,7 +108,8 @@ TEST_F(File, whether_a_file_is_there_is_told_without_an_exception) {
   write_file_durably(folder_ / "there", "");
   fs::create_symlink("nowhere", folder_ / "dangling");
   EXPECT_TRUE(file_exists(folder_ / "there"));
-  EXPECT_FALSE(file_exists(folder_ / "dangling"));
+  EXPECT_TRUE(file_exists(folder_ / "dangling"));
+  EXPECT_FALSE(file_exists(folder_ / "nowhere"));
   EXPECT_FALSE(file_exists(folder_ / "there" / "below"));
   EXPECT_FALSE(file_exists(folder_ / std::string(5000, 'x')));
 }
@@ -250,7 +251,26 @@ TEST_F(File, ensure_directory_makes_parents_and_leaves_no_probe) {
   EXPECT_TRUE(fs::is_empty(folder_ / "a" / "b" / "c"));
 }
 
+// As root, --output /dev/null would otherwise take the device away from everybody.
+TEST_F(File, a_pipe_and_a_link_to_a_device_are_not_replaced) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", folder_ / "null");
+  for (const char* name : {"pipe", "null"}) {
+    EXPECT_THAT([&] { write_file_durably(folder_ / name, "x"); },
+                ThrowsMessage<IoError>(HasSubstr("found a pipe or a device")));
+  }
+  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "null"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2) << "no temporary file";
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  write_file_durably(folder_ / "dangling", "x");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder_ / "dangling")));
+}
+
 TEST_F(File, ensure_directory_refuses_what_cannot_hold_files) {
+  fs::create_symlink("loop", folder_ / "loop");
+  EXPECT_THAT([&] { ensure_directory(folder_ / "loop"); },
+              ThrowsMessage<IoError>(HasSubstr("loop: expected a folder that can be written")));
   write_file_durably(folder_ / "file", "x");
   EXPECT_THAT([&] { ensure_directory(folder_ / "file"); },
               ThrowsMessage<IoError>((folder_ / "file").string() +

@@ -70,6 +70,18 @@ TEST(Json, refuses_what_the_grammar_refuses) {
   }
 }
 
+TEST(Json, a_nul_is_an_error_wherever_it_stands) {
+  using std::string_view_literals::operator""sv;
+  for (const std::string_view text :
+       {"{}\0"sv, "{}\0{\"a\":1}"sv, "[1,\0 2]"sv, "\0{}"sv, "\"\0\""sv}) {
+    EXPECT_THAT([&] { parse_json(text, "x.json"); },
+                ThrowsMessage<FormatError>(HasSubstr("x.json: expected JSON, found")));
+  }
+  EXPECT_THAT([&] { parse_json("{} \0x"sv, "x.json"); },
+              ThrowsMessage<FormatError>(HasSubstr("'\\x00' at byte 3")));
+  EXPECT_EQ(parse_json("[\"\\u0000\"]", "x.json").at(0), std::string(1, '\0'));
+}
+
 TEST(Json, a_vocabulary_of_many_keys_is_read_in_linear_time) {
   std::string text = "{";
   for (int i = 0; i < 200000; ++i) {

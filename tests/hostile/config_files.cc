@@ -42,6 +42,7 @@ void add_texts(Table& table) {
   table.add("empty", "", "expected JSON");
   table.add("that_is_no_json", "n_layer: 1", "expected JSON");
   table.add("that_is_a_list", "[1]", "an object");
+  table.add("hidden_behind_nul", std::string("{}\0{\"n_layer\":1}", 15), "'\\x00' at byte 2");
   table.add("cut_off", "{\"n_layer\":1", "expected JSON");
   table.add("nested_too_deep", std::string(100'000, '['), "64 levels");
   table.add("key_twice", "{\"n_layer\":1,\"n_layer\":1}", "'n_layer' twice");
@@ -132,6 +133,11 @@ void add_places(Table& table) {
 }
 
 void add_generation(Table& table) {
+  HostileFile& link = table.generation("generation_that_is_a_link_to_nowhere", "", "no such file");
+  link.files.erase("generation_config.json");
+  link.arrange = [](const std::filesystem::path& folder) {
+    std::filesystem::create_symlink("blobs/missing", folder / "generation_config.json");
+  };
   table.generation("generation_that_is_no_json", "eos", "expected JSON");
   table.generation("generation_that_is_a_list", "[]", "an object");
   table.generation("generation_with_text_as_id", "{\"eos_token_id\":\"0\"}", "eos_token_id");
