@@ -10,6 +10,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/base/json.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/formats/impostor.h"
 
 namespace prenorm {
 namespace {
@@ -43,23 +44,11 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What people really save under a .safetensors name when a download goes wrong.
-std::optional<std::string_view> impostor(std::string_view text) {
-  if (text.starts_with("version https://git-lfs")) {
-    return "a Git LFS pointer (fetch the file itself with 'git lfs pull')";
-  }
-  if (text.starts_with("<")) return "a page of HTML or XML";
-  if (text.starts_with("PK\x03\x04")) return "a zip archive (a PyTorch file?)";
-  if (text.starts_with("GGUF")) return "a GGUF file";
-  return std::nullopt;
-}
-
 // The header's text, its length checked against the file.
 std::string_view header_of(std::span<const std::byte> bytes, const Refuser& refuse_plainly) {
-  // Only a file that is refused anyway is taken for something else: a header's length may well
-  // look like the first letters of another format.
+  // Only a file that is refused anyway is taken for something else.
   const auto refuse = [&](std::string_view expected, std::string_view found) {
-    if (const auto what = impostor(text_of(bytes))) refuse_plainly("a safetensors file", *what);
+    if (const auto what = impostor(bytes)) refuse_plainly("a safetensors file", *what);
     refuse_plainly(expected, found);
   };
   if (bytes.size() < kLengthBytes) {

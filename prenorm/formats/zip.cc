@@ -12,6 +12,7 @@
 #include "prenorm/base/checked.h"
 #include "prenorm/base/error.h"
 #include "prenorm/base/utf8.h"
+#include "prenorm/formats/impostor.h"
 
 namespace prenorm {
 namespace {
@@ -37,6 +38,7 @@ class Archive {
     throw FormatError(std::string(name_) + ": expected " + std::string(expected) + ", found " +
                       std::string(found) + " at byte " + std::to_string(at));
   }
+  Bytes bytes() const { return bytes_; }
   std::uint64_t size() const { return bytes_.size(); }
   std::string_view name() const { return name_; }
 
@@ -70,7 +72,12 @@ struct Directory {
 
 // The end record stands last, before a comment that may hold anything.
 std::uint64_t find_end(const Archive& archive) {
+  const auto refuse_impostor = [&] {
+    const auto what = is_zip(archive.bytes()) ? std::nullopt : impostor(archive.bytes());
+    if (what) archive.refuse("a zip archive", *what, 0);
+  };
   if (archive.size() < kEndSize) {
+    refuse_impostor();
     archive.refuse("a zip archive of at least " + std::to_string(kEndSize) + " bytes",
                    std::to_string(archive.size()) + " bytes", 0);
   }
@@ -83,36 +90,63 @@ std::uint64_t find_end(const Archive& archive) {
     }
     if (at == first) break;
   }
+  refuse_impostor();
   archive.refuse("a zip archive with its end record", "none: the file is incomplete", last);
 }
 
-Directory read_directory64(const Archive& archive, std::uint64_t end) {
+// Where the directory must end is put into `records`.
+Directory read_directory64(const Archive& archive, std::uint64_t end, std::uint64_t& records) {
+  records = archive.number<std::uint64_t>(end - kLocator64Size + 8);
+  archive.range(records, kEnd64Size, "the ZIP64 end record");
+  if (archive.number<std::uint32_t>(records) != kEnd64Signature) {
+    archive.refuse("the ZIP64 end record", "other bytes", records);
+  }
+  return {archive.number<std::uint64_t>(records + 32), archive.number<std::uint64_t>(records + 48),
+          archive.number<std::uint64_t>(records + 40)};
+}
+
+// The directory as the end record says, and as the ZIP64 one, if there is one; other readers prefer
+// one or the other, so they must agree.
+Directory find_directory(const Archive& archive, std::uint64_t end, std::uint64_t& records) {
+  if (archive.number<std::uint16_t>(end + 4) != archive.number<std::uint16_t>(end + 6)) {
+    archive.refuse("an archive of one file", "one of several", end + 4);
+  }
+  const Directory narrow{archive.number<std::uint16_t>(end + 10),
+                         archive.number<std::uint32_t>(end + 16),
+                         archive.number<std::uint32_t>(end + 12)};
+  records = end;
   if (end < kLocator64Size ||
       archive.number<std::uint32_t>(end - kLocator64Size) != kLocator64Signature) {
-    archive.refuse("a ZIP64 locator before the end record", "none", end);
+    if (narrow.members == 0xFFFF || narrow.begin == 0xFFFFFFFF || narrow.size == 0xFFFFFFFF) {
+      archive.refuse("a ZIP64 locator before the end record", "none", end);
+    }
+    return narrow;
   }
-  const auto at = archive.number<std::uint64_t>(end - kLocator64Size + 8);
-  archive.range(at, kEnd64Size, "the ZIP64 end record");
-  if (archive.number<std::uint32_t>(at) != kEnd64Signature) {
-    archive.refuse("the ZIP64 end record", "other bytes", at);
+  const Directory wide = read_directory64(archive, end, records);
+  const auto agree = [](std::uint64_t a, std::uint64_t b, std::uint64_t unsaid) {
+    return a == unsaid || a == b;
+  };
+  if (!agree(narrow.members, wide.members, 0xFFFF) ||
+      !agree(narrow.begin, wide.begin, 0xFFFFFFFF) || !agree(narrow.size, wide.size, 0xFFFFFFFF)) {
+    archive.refuse("end records that say the same", "a ZIP64 one that says another thing", records);
   }
-  return {archive.number<std::uint64_t>(at + 32), archive.number<std::uint64_t>(at + 48),
-          archive.number<std::uint64_t>(at + 40)};
+  return wide;
 }
 
 Directory read_directory(const Archive& archive) {
   const std::uint64_t end = find_end(archive);
-  if (archive.number<std::uint16_t>(end + 4) != archive.number<std::uint16_t>(end + 6)) {
-    archive.refuse("an archive of one file", "one of several", end + 4);
-  }
-  Directory found{archive.number<std::uint16_t>(end + 10), archive.number<std::uint32_t>(end + 16),
-                  archive.number<std::uint32_t>(end + 12)};
-  if (found.members == 0xFFFF || found.begin == 0xFFFFFFFF || found.size == 0xFFFFFFFF) {
-    found = read_directory64(archive, end);
-  }
+  std::uint64_t records = end;
+  const Directory found = find_directory(archive, end, records);
   archive.range(found.begin, found.size, "the directory");
-  if (found.begin + found.size > end) {
+  const std::uint64_t directory_end = found.begin + found.size;
+  if (directory_end > records || records > end) {
     archive.refuse("a directory before the end record", "one that reaches into it", found.begin);
+  }
+  // Other readers count offsets from where the directory would begin without a gap, and find other
+  // members.
+  if (directory_end < records) {
+    archive.refuse("a directory that ends where the end record begins", "other bytes between them",
+                   directory_end);
   }
   if (found.members > found.size / kMemberSize) {
     archive.refuse("at most " + std::to_string(found.size / kMemberSize) + " members",

@@ -132,6 +132,9 @@ void add_archives(Table& table) {
             "bytes of the directory");
   table.npz("directory_that_reaches_into_the_end", changed(end + 12, little_endian(60u)),
             "before the end record");
+  table.npz("two_archives_in_one", good + good, "where the end record begins");
+  table.npz("bytes_behind_the_directory", good.substr(0, end) + "x" + good.substr(end),
+            "where the end record begins");
   table.npz("zip64_without_locator", changed(end + 16, "\xFF\xFF\xFF\xFF"), "a ZIP64 locator");
   const std::string locator =
       "PK\x06\x07" + std::string(4, '\0') + little_endian(~0ull - 3) + little_endian(1u);

@@ -44,6 +44,10 @@ void add_lengths(Table& table) {
   table.add("that_is_a_git_lfs_pointer",
             "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer");
   table.add("that_is_a_web_page", "<!DOCTYPE html><html></html>", "a page of HTML");
+  table.add("that_is_json", R"({"error":"Invalid username or password."})", "found JSON");
+  table.add("that_is_hdf5", "\x89HDF\r\n\x1A\n" + std::string(40, '\0'), "an HDF5 file");
+  table.add("that_is_an_old_pickle", "\x80\x02}q" + std::string(40, '\0'), "a pickle");
+  table.add("that_is_a_web_page_after_blank_lines", "\n\n  <html></html>", "a page of HTML");
   table.add("that_is_gguf", "GGUF\x03" + std::string(40, '\0'), "a GGUF file");
 }
 
@@ -53,6 +57,7 @@ void add_headers(Table& table) {
   table.header("header_with_a_newline_last", "{}\n", "ends with '}'");
   table.header("header_of_blanks", "{      ", "ends with '}'");
   table.header("two_headers", "{}{}", "expected JSON");
+  table.header("header_hidden_behind_nul", std::string("{}\0{}", 5), "expected JSON");
   table.header("header_cut_off", R"({"a":{"dtype":"F32"})", "expected JSON");
   table.header("nesting_of_65", "{\"a\":" + std::string(65, '[') + std::string(65, ']') + "}",
                "at most 64 levels of nesting");

@@ -28,6 +28,10 @@ void add_archives(Table& table) {
   table.add("of_the_form_before_1_6", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.",
             "its older form");
   table.add("that_is_no_archive", "just some text that is long enough", "its end record");
+  table.add("that_is_a_git_lfs_pointer",
+            "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+            "Git LFS pointer");
+  table.add("that_is_a_web_page", "<!DOCTYPE html><html><body>404</body></html>", "a page of HTML");
   table.add("without_data_pkl", zip_file({{"a/version", "3\n"}}), "a member data.pkl");
   table.add("with_two_data_pkl", zip_file({{"a/data.pkl", "N."}, {"b/data.pkl", "N."}}),
             "one data.pkl");
