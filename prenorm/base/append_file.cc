@@ -9,8 +9,8 @@
 namespace prenorm {
 
 AppendFile::AppendFile(std::filesystem::path path, std::uint64_t keep_bytes)
-    : path_(std::move(path)), fd_(open_descriptor(path_, O_WRONLY | O_CREAT | O_APPEND, 0666)) {
-  if (!fd_) throw_system_error(path_, "a file to append to", errno);
+    : path_(std::move(path)),
+      fd_(open_own_file(path_, O_WRONLY | O_CREAT | O_APPEND, "a file to append to")) {
   if (::ftruncate(fd_.get(), static_cast<off_t>(keep_bytes)) != 0) {
     throw_system_error(path_, "a file that can be shortened", errno);
   }

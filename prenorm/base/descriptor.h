@@ -29,6 +29,11 @@ class Descriptor {
 // it failed; errno says why.
 Descriptor open_descriptor(const std::filesystem::path& path, int flags, unsigned mode = 0);
 
+// A file that this program writes in place, in a folder that may be a stranger's: a link, which
+// could lead to any file of the user's, a pipe and a device are refused before anything is written.
+// Throws IoError with what was expected.
+Descriptor open_own_file(const std::filesystem::path& path, int flags, std::string_view expected);
+
 // IoError "PATH: expected …, found REASON".
 [[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view expected,
                                      int error);

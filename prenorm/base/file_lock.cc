@@ -25,8 +25,7 @@ std::string holder(int fd) {
 }  // namespace
 
 FileLock::FileLock(const std::filesystem::path& path) {
-  Descriptor fd = open_descriptor(path, O_RDWR | O_CREAT, 0666);
-  if (!fd) throw_system_error(path, "a file that can be written", errno);
+  Descriptor fd = open_own_file(path, O_RDWR | O_CREAT, "a file that can be written");
   int locked;
   do {
     locked = ::flock(fd.get(), LOCK_EX | LOCK_NB);

@@ -1,6 +1,7 @@
 #include "prenorm/base/file_lock.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,18 @@ TEST_F(FileLockTest, a_second_holder_is_refused_and_told_who_the_first_is) {
               path_.string() + ": expected no other process at work here, found one (process " +
                   std::to_string(getpid()) + ")");
   }
+}
+
+// A run folder from a stranger must not make us write into the user's other files.
+TEST_F(FileLockTest, a_link_or_a_pipe_in_its_place_is_refused_and_nothing_written) {
+  const std::filesystem::path victim = folder_.path() / "victim";
+  write_file_durably(victim, "mine");
+  std::filesystem::create_symlink("victim", path_);
+  EXPECT_THROW(FileLock{path_}, IoError);
+  EXPECT_EQ(read_file(victim), "mine");
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THROW(FileLock{path_}, IoError);
 }
 
 TEST_F(FileLockTest, it_ends_with_its_holder_and_moves_with_it) {
