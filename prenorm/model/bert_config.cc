@@ -47,7 +47,7 @@ class Reader : JsonReader {
     c.hidden_act = activation();
     c.layer_norm_eps = number("layer_norm_eps", c.layer_norm_eps);
     const Index pad = integer("pad_token_id", c.pad_token_id);
-    if (pad < 0 || pad >= c.vocab_size) {
+    if (pad < 0 || (c.vocab_size > 0 && pad >= c.vocab_size)) {
       refuse_key("pad_token_id", "an id of the vocabulary", value("pad_token_id"));
     }
     c.pad_token_id = static_cast<TokenId>(pad);

@@ -5,6 +5,7 @@
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
+#include "prenorm/base/folder.h"
 #include "prenorm/text/json_reader.h"
 
 namespace prenorm {
@@ -93,6 +94,19 @@ void read_transformer(const std::filesystem::path& folder, SentenceConfig& confi
   config.max_seq_length = length.get<Index>();
 }
 
+// A module's files, links to elsewhere in the folder among them. Throws FormatError.
+void check_links(const std::filesystem::path& folder, const std::filesystem::path& module) {
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder / module, none)) return;
+  for (const std::filesystem::path& file : list_folder(folder / module)) {
+    if (std::filesystem::is_symlink(file, none) &&
+        !lies_inside(folder, (module / file.filename()).string())) {
+      throw FormatError(file.string() + ": expected a file in the model's folder, found a link " +
+                        "that leads out");
+    }
+  }
+}
+
 // "Pooling" of sentence_transformers.models.Pooling.
 std::string last_name(const Json& type) {
   const std::string name = type.is_string() ? type.get<std::string>() : "";
@@ -131,6 +145,7 @@ SentenceConfig load_sentence_config(const std::filesystem::path& folder) {
       modules.refuse("modules inside the folder", File::in_quotes(inside));
     }
     const std::filesystem::path place = folder / inside;
+    if (!inside.empty()) check_links(folder, inside);
     const std::string type = last_name(modules.member(module, "type"));
     found += (found.empty() ? "" : ", ") + printable(type, 40);
     if (type == "Transformer") read_transformer(place, config);

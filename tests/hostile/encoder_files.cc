@@ -80,6 +80,13 @@ void add_parts(Table& table) {
     std::filesystem::create_directory(folder / "1_Pooling");
     mkfifo((folder / kPooling).c_str(), 0600);
   };
+  HostileFile& link =
+      table.add("pooling_that_is_a_link_out", kPooling, "", "a link that leads out");
+  link.files.erase(kPooling);
+  link.arrange = [](const std::filesystem::path& folder) {
+    std::filesystem::create_directory(folder / "1_Pooling");
+    std::filesystem::create_symlink("/etc/hostname", folder / kPooling);
+  };
   table.add("length_2", kLength, R"({"max_seq_length":2})", "max_seq_length of at least 3");
   table.add("length_negative", kLength, R"({"max_seq_length":-1})", "max_seq_length");
   table.add("length_2_to_the_40", kLength, R"({"max_seq_length":1099511627776})", "max_seq_length");
@@ -95,6 +102,7 @@ void add_bert(Table& table) {
   table.bert("layers_a_billion", "num_hidden_layers", "1000000000", "num_hidden_layers: expected");
   table.bert("layers_1e999", "num_hidden_layers", "1e999", "a number out of range");
   table.bert("types_0", "type_vocab_size", "0", "type_vocab_size: expected");
+  table.bert("vocabulary_negative", "vocab_size", "-1", "vocab_size: expected");
   table.bert("padding_beyond", "pad_token_id", "9", "an id of the vocabulary");
   table.bert("padding_negative", "pad_token_id", "-1", "an id of the vocabulary");
   table.bert("epsilon_0", "layer_norm_eps", "0", "layer_norm_eps: expected");
