@@ -36,6 +36,7 @@ class Diff : public Verb {
                         std::to_string(paths_.size()));
     }
     const Difference found = diff(paths_[0], paths_[1], tolerance_);
+    for (const std::string& warning : found.warnings) streams.log.print("warning: {}\n", warning);
     if (common_.json) {
       print_json(found, streams.out);
     } else {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "prenorm/base/json.h"
+#include "prenorm/base/utf8.h"
 #include "prenorm/model/config_json.h"
 #include "prenorm/model/model_source.h"
 
@@ -71,7 +72,7 @@ void compare_numbers(const Tensor& a, const Tensor& b, double tolerance, TensorD
 }
 
 std::optional<TensorDifference> compare(const std::string& name, const Tensor& a, const Tensor& b,
-                                        double tolerance) {
+                                        double tolerance, std::vector<std::string>& warnings) {
   TensorDifference out;
   out.name = name;
   if (a.shape != b.shape) {
@@ -82,6 +83,11 @@ std::optional<TensorDifference> compare(const std::string& name, const Tensor& a
   }
   if (dtype_is_floating_point(a.dtype) && dtype_is_floating_point(b.dtype)) {
     compare_numbers(a, b, tolerance, out);
+    if (out.nans_first + out.nans_second > 0) {
+      warnings.push_back("'" + printable(name) + "' holds " + std::to_string(out.nans_first) +
+                         " NaN in the first and " + std::to_string(out.nans_second) +
+                         " in the second");
+    }
   } else if (a.dtype == b.dtype && !std::ranges::equal(a.bytes, b.bytes)) {
     const std::size_t width = dtype_size(a.dtype);
     for (std::size_t i = 0; i < a.bytes.size(); i += width) {
@@ -135,7 +141,7 @@ Difference diff(const std::filesystem::path& first, const std::filesystem::path&
       continue;
     }
     ++found.compared;
-    if (auto difference = compare(name, *tensor, *it->second, tolerance)) {
+    if (auto difference = compare(name, *tensor, *it->second, tolerance, found.warnings)) {
       found.tensors.push_back(*std::move(difference));
     }
   }

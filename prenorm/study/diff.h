@@ -32,6 +32,7 @@ struct Difference {
   std::vector<TensorDifference> tensors;  // those that differ, by name
   std::vector<ConfigDifference> config;   // of model folders; a key that is missing has its default
   std::string head;                       // "tied in the first, untied in the second", or empty
+  std::vector<std::string> warnings;      // NaN, which are the same as NaN
 
   bool same() const { return tensors.empty() && config.empty() && head.empty(); }
 };

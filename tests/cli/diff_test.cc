@@ -31,6 +31,10 @@ TEST_F(DiffVerb, nan_is_told_and_one_path_is_too_few) {
   const Ran ran = run({"diff", "good", "run"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.out, HasSubstr("0 and 1 NaN"));
+  EXPECT_THAT(ran.err, HasSubstr("holds 0 NaN in the first and 1 in the second"));
+  const Ran same = run({"diff", "run", "run"});
+  EXPECT_EQ(same.code, 0) << same.out;
+  EXPECT_THAT(same.err, HasSubstr("warning: '"));
   expect_error(run({"diff", "run"}), 2, "-m: expected two model folders or files");
   expect_error(run({"diff", "run", "none"}), 3, "none");
 }
