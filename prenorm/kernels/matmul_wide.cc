@@ -8,9 +8,10 @@
 namespace prenorm::kernels {
 
 struct MatmulWideTarget {
-  void (*wide)(Index m, Index k, Index n, const double* a, const float* b, double* c);
-  void (*wide_both)(Index m, Index k, Index n, const double* a, const double* b, double* c);
-  void (*single)(Index m, Index k, Index n, const float* a, const float* b, float* c);
+  void (*wide)(Index m, Index k, Index n, Index stride, const double* a, const float* b, double* c);
+  void (*wide_both)(Index m, Index k, Index n, Index stride, const double* a, const double* b,
+                    double* c);
+  void (*single)(Index m, Index k, Index n, Index stride, const float* a, const float* b, float* c);
 };
 
 }  // namespace prenorm::kernels
@@ -40,7 +41,8 @@ constexpr Index lanes_of(D) {
 template <class D>
 constexpr Index kColumns = kVectors* lanes_of(D());
 
-// A tile of kRows rows: the chains go on from c unless `first`. panel: [depth, kColumns].
+// A tile of kRows rows: the chains go on from c unless `first`. panel: [depth, kColumns]; the rows
+// of c are n apart.
 template <int kRows, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void tile(Index depth, Index k, Index n, bool first, const T* a, const T* panel, T* c) {
   const D d;
@@ -85,39 +87,41 @@ HWY_INLINE void copy(D d, Index depth, Index n, const B* b, hn::TFromD<D>* panel
 
 // The columns that fill no tile.
 template <typename T, typename B>
-HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index from, bool first, const T* a,
+HWY_INLINE void edge(Index m, Index depth, Index k, Index n, Index stride, bool first, const T* a,
                      const B* b, T* c) {
   for (Index r = 0; r < m; ++r) {
-    for (Index o = from; o < n; ++o) {
-      T sum = first ? T(0) : c[r * n + o];
+    for (Index o = 0; o < n; ++o) {
+      T sum = first ? T(0) : c[r * stride + o];
       for (Index i = 0; i < depth; ++i) {
-        sum = std::fma(a[r * k + i], static_cast<T>(b[i * n + o]), sum);
+        sum = std::fma(a[r * k + i], static_cast<T>(b[i * stride + o]), sum);
       }
-      c[r * n + o] = sum;
+      c[r * stride + o] = sum;
     }
   }
 }
 
 template <class D, typename B, typename T = hn::TFromD<D>>
-void matmul(Index m, Index k, Index n, const T* a, const B* b, T* c) {
+void matmul(Index m, Index k, Index n, Index stride, const T* a, const B* b, T* c) {
   alignas(64) T panel[kDepth * kColumns<D>];
-  if (k == 0) std::fill_n(c, m * n, T(0));
+  for (Index r = 0; r < m && k == 0; ++r) std::fill_n(c + r * stride, n, T(0));
   const Index tiled = n - n % kColumns<D>;
   for (Index i = 0; i < k; i += kDepth) {
     const Index depth = std::min(kDepth, k - i);
     for (Index o = 0; o < tiled; o += kColumns<D>) {
-      copy(D(), depth, n, b + i * n + o, panel);
+      copy(D(), depth, stride, b + i * stride + o, panel);
       Index r = 0;
       for (; r + kTileRows <= m; r += kTileRows) {
-        tile<kTileRows, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+        tile<kTileRows, D>(depth, k, stride, i == 0, a + r * k + i, panel, c + r * stride + o);
       }
       if (kTileRows > 4 && r + 4 <= m) {
-        tile<4, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+        tile<4, D>(depth, k, stride, i == 0, a + r * k + i, panel, c + r * stride + o);
         r += 4;
       }
-      for (; r < m; ++r) tile<1, D>(depth, k, n, i == 0, a + r * k + i, panel, c + r * n + o);
+      for (; r < m; ++r) {
+        tile<1, D>(depth, k, stride, i == 0, a + r * k + i, panel, c + r * stride + o);
+      }
     }
-    edge(m, depth, k, n, tiled, i == 0, a + i, b + i * n, c);
+    edge(m, depth, k, n - tiled, stride, i == 0, a + i, b + i * stride + tiled, c + tiled);
   }
 }
 
@@ -135,15 +139,20 @@ namespace prenorm::kernels {
 PRENORM_TARGET_TABLE(MatmulWideTarget, matmul_wide_target, kMatmulWideTarget)
 
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const float* b, double* c) {
-  matmul_wide_target(isa).wide(m, k, n, a, b, c);
+  matmul_wide_target(isa).wide(m, k, n, n, a, b, c);
+}
+
+void matmul_wide_columns(Isa isa, Index m, Index k, Index n, Index stride, const double* a,
+                         const float* b, double* c) {
+  matmul_wide_target(isa).wide(m, k, n, stride, a, b, c);
 }
 
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const double* b, double* c) {
-  matmul_wide_target(isa).wide_both(m, k, n, a, b, c);
+  matmul_wide_target(isa).wide_both(m, k, n, n, a, b, c);
 }
 
 void matmul_single(Isa isa, Index m, Index k, Index n, const float* a, const float* b, float* c) {
-  matmul_wide_target(isa).single(m, k, n, a, b, c);
+  matmul_wide_target(isa).single(m, k, n, n, a, b, c);
 }
 
 }  // namespace prenorm::kernels

@@ -15,6 +15,10 @@ namespace prenorm::kernels {
 // Requires: c overlaps neither operand.
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const float* b, double* c);
 
+// N columns of the same, for threads that share it: the rows of b and c are `stride` apart.
+void matmul_wide_columns(Isa isa, Index m, Index k, Index n, Index stride, const double* a,
+                         const float* b, double* c);
+
 // The same of two matrices in double.
 void matmul_wide(Isa isa, Index m, Index k, Index n, const double* a, const double* b, double* c);
 

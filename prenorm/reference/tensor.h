@@ -72,7 +72,10 @@ class Tensor {
   const std::vector<S>& values() const { return values_; }
 
   // The same values under another shape. Throws ShapeError if they do not fit.
-  Tensor reshaped(std::vector<Index> shape) const { return Tensor(std::move(shape), values_); }
+  Tensor reshaped(std::vector<Index> shape) const& { return Tensor(std::move(shape), values_); }
+  Tensor reshaped(std::vector<Index> shape) && {
+    return Tensor(std::move(shape), std::move(values_));
+  }
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -44,6 +45,12 @@ TEST(MatmulWide, is_one_chain_of_fused_multiply_adds_on_every_instruction_set) {
       std::vector<double> c(want.size(), NAN);
       matmul_wide(isa, s.m, s.k, s.n, a.data(), b.data(), c.data());
       EXPECT_EQ(c, want) << isa_name(isa) << " " << s.m << " " << s.k << " " << s.n;
+      c.assign(want.size(), NAN);
+      for (Index first = 0; first < s.n; first += 19) {
+        matmul_wide_columns(isa, s.m, s.k, std::min<Index>(19, s.n - first), s.n, a.data(),
+                            b.data() + first, c.data() + first);
+      }
+      EXPECT_EQ(c, want) << isa_name(isa) << " in columns " << s.m << " " << s.k << " " << s.n;
       const std::vector<double> wide_b(b.begin(), b.end());
       c.assign(want.size(), NAN);
       matmul_wide(isa, s.m, s.k, s.n, a.data(), wide_b.data(), c.data());
