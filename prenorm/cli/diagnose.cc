@@ -2,7 +2,11 @@
 
 #ifdef __GLIBC__
 #include <malloc.h>
+#include <sys/mman.h>
 #endif
+
+#include <cstdint>
+#include <cstdlib>
 
 #include "prenorm/base/error.h"
 #include "prenorm/base/file.h"
@@ -19,12 +23,20 @@ namespace prenorm::cli {
 namespace {
 
 // A replay allocates and frees some megabytes for each layer, which glibc would return to the
-// system and ask for again: a fifth of the time.
+// system and ask for again: a fifth of the time. All threads share one heap, which begins with huge
+// pages.
 void keep_memory() {
 #ifdef __GLIBC__
   constexpr int kBytes = 1 << 30;
+  constexpr std::uintptr_t kHeap = std::uintptr_t{256} << 20, kPage = 4096;
+  mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_THRESHOLD, kBytes);
   mallopt(M_TRIM_THRESHOLD, kBytes);
+  void* heap = std::malloc(kHeap);
+  if (heap == nullptr) return;
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(heap) + kPage - 1) / kPage * kPage;
+  madvise(reinterpret_cast<void*>(first), kHeap - kPage, MADV_HUGEPAGE);  // a hint
+  std::free(heap);
 #endif
 }
 

@@ -9,6 +9,7 @@
 #include "prenorm/kernels/exp_wide.h"
 #include "prenorm/kernels/matmul_wide.h"
 #include "prenorm/reference/heads.h"
+#include "prenorm/study/diagnose_replay.h"
 
 namespace prenorm {
 namespace {
@@ -51,6 +52,7 @@ class Head {
        Index queries)
       : isa_(isa),
         options_(options),
+        by_kernel_(options.numbers == Numbers::kExact || options.numbers == Numbers::kFloat32),
         time_(place.time),
         queries_(queries),
         width_(place.head_width),
@@ -68,9 +70,9 @@ class Head {
     }
     p_ = rounded(std::move(p_), options_.numbers);
     Values o({queries_, width_});
-    if (options_.numbers == Numbers::kExact) {
+    if (by_kernel_) {
       kernels::matmul_wide(isa_, queries_, time_, width_, p_.row(0), v_.row(0), o.row(0));
-      return o;
+      return rounded(std::move(o), options_.numbers);
     }
     for (Index t = 0; t < queries_; ++t) {
       double* out = o.row(t);
@@ -102,23 +104,27 @@ class Head {
     return take(qkv, place, part, options_);
   }
 
-  // p ← scores; −∞ where a key is not seen. Where results are rounded, the sums are the textbook's
-  // to the bit: a last bit may decide where a number is rounded to.
+  bool set_to_value() const {
+    return options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
+  }
+
+  // p ← scores; −∞ where a key is not seen. Where results are rounded to few bits, the sums are the
+  // textbook's to the bit: a last bit may decide where a number is rounded to.
   void scores() {
     const double scale = reference::score_scale<double>(options_, width_);
-    const bool set_to_value = options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
-    const bool exact = options_.numbers == Numbers::kExact;
-    if (exact) kernels::matmul_wide(isa_, queries_, width_, time_, q_.row(0), k_.row(0), p_.row(0));
+    if (by_kernel_) {
+      kernels::matmul_wide(isa_, queries_, width_, time_, q_.row(0), k_.row(0), p_.row(0));
+    }
     for (Index t = 0; t < queries_; ++t) {
       const auto [first, last] = seen_keys(options_, t, time_);
       double* row = p_.row(t);
-      for (Index d = 0; d < width_ && !exact; ++d) {
+      for (Index d = 0; d < width_ && !by_kernel_; ++d) {
         const double q = q_(t, d);
         const double* k = k_.row(d);
         for (Index s = first; s < last; ++s) row[s] += q * k[s];
       }
       for (Index s = first; s < last; ++s) row[s] *= scale;
-      const double others = set_to_value ? options_.mistakes.mask_value : kUnseen;
+      const double others = set_to_value() ? options_.mistakes.mask_value : kUnseen;
       std::fill(row, row + first, others);
       std::fill(row + last, row + time_, others);
     }
@@ -127,17 +133,22 @@ class Head {
 
   void softmax_of_rows() {
     for (Index t = 0; t < queries_; ++t) {
-      double* row = p_.row(t);
-      const double top = *std::max_element(row, row + time_);
+      const auto [first, last] =
+          set_to_value() ? KeyRange{0, time_} : seen_keys(options_, t, time_);
+      std::fill(p_.row(t), p_.row(t) + first, 0.0);
+      std::fill(p_.row(t) + last, p_.row(t) + time_, 0.0);
+      double* row = p_.row(t) + first;
+      const Index keys = last - first;
+      double top = kUnseen;
+      for (Index s = 0; s < keys; ++s) top = std::max(top, row[s]);
       if (top == kUnseen) {
-        std::fill_n(row, time_, 0.0);
+        std::fill_n(row, keys, 0.0);
         continue;
       }
-      for (Index s = 0; s < time_; ++s) row[s] -= top;
-      kernels::exp_wide(isa_, time_, row);
-      double sum = 0.0;
-      for (Index s = 0; s < time_; ++s) sum += row[s];
-      for (Index s = 0; s < time_; ++s) row[s] /= sum;
+      for (Index s = 0; s < keys; ++s) row[s] -= top;
+      kernels::exp_wide(isa_, keys, row);
+      const double sum = sum_of(keys, [&](Index s) { return row[s]; });
+      for (Index s = 0; s < keys; ++s) row[s] /= sum;
     }
   }
 
@@ -157,10 +168,33 @@ class Head {
 
   Isa isa_;
   const AttentionOptions& options_;
+  bool by_kernel_;  // sums need not be the textbook's to the bit
   Index time_, queries_, width_;
   Values q_, k_, v_;  // [T, D], [D, T], [T, D]
   Values p_;          // [queries, T]: scores, then probabilities
 };
+
+// --- Norms --------------------------------------------------------------------------------------
+
+// y ← LN(x), C numbers.
+void norm_row(Index width, const double* x, const reference::LayerNormParameters<double>& p,
+              const reference::LayerNormOptions& options, double* y) {
+  const auto& mistakes = options.mistakes;
+  const double count = static_cast<double>(width);
+  const double mean = mistakes.rms ? 0.0 : sum_of(width, [&](Index c) { return x[c]; }) / count;
+  const double squares = sum_of(width, [&](Index c) { return (x[c] - mean) * (x[c] - mean); });
+  const double variance = squares / (mistakes.ddof ? count - 1.0 : count);
+  const double scale = 1.0 / reference::line_denominator(variance, options);
+  const bool added = mistakes.eps_place == reference::EpsilonPlace::kAddedAfter;
+  const double shift = added ? options.eps : 0.0;
+  for (Index c = 0; c < width; ++c) y[c] = (x[c] - mean) * scale + shift;
+  if (!p.weight.absent() && !mistakes.no_weight) {
+    for (Index c = 0; c < width; ++c) y[c] *= p.weight[c];
+  }
+  if (!p.bias.absent() && !mistakes.no_bias) {
+    for (Index c = 0; c < width; ++c) y[c] += p.bias[c];
+  }
+}
 
 // --- Activations --------------------------------------------------------------------------------
 
@@ -220,9 +254,25 @@ void activate(Isa isa, Activation kind, Index n, const double* x, double* y) {
 
 }  // namespace
 
-Values quick_attention(const Runtime& run, const Values& qkv, const AttentionOptions& options,
-                       bool spread) {
-  const HeadPlace whole = reference::check_heads(qkv, options.heads, options.mistakes);
+Values quick_norm(const Runtime& run, const Values& x,
+                  const reference::LayerNormParameters<double>& p,
+                  const reference::LayerNormOptions& options, bool spread) {
+  constexpr Index kPiece = 16;
+  reference::check_layer_norm(x, p);
+  Values y(x.shape());
+  run_pieces(run, (x.rows() + kPiece - 1) / kPiece, spread, [&](Index piece) {
+    const Index last = std::min(x.rows(), (piece + 1) * kPiece);
+    for (Index n = piece * kPiece; n < last; ++n)
+      norm_row(x.columns(), x.row(n), p, options, y.row(n));
+  });
+  return rounded(std::move(y), options.numbers);
+}
+
+Values quick_attention(const Runtime& run, const Values& qkv, Index time,
+                       const AttentionOptions& options, bool spread) {
+  HeadPlace whole = reference::check_heads(qkv, options.heads, options.mistakes);
+  whole.batch = qkv.rows() / time;
+  whole.time = time;
   Values out(reference::with_columns(qkv, whole.width()));
   run_pieces(run, whole.batch * whole.heads, spread, [&](Index i) {
     HeadPlace place = whole;
@@ -247,7 +297,7 @@ Values quick_attention_start(const Runtime& run, const Values& qkv, const Attent
   HeadPlace place = reference::check_heads(qkv, options.heads, mistakes);
   Values out({rows, place.width()});
   if (mistakes.softmax_over_queries || mistakes.no_merge_transpose) {
-    const Values all = quick_attention(run, qkv, options, false);
+    const Values all = quick_attention(run, qkv, qkv.rows(), options, false);
     std::copy_n(all.row(0), out.size(), out.row(0));
     return out;
   }

@@ -114,7 +114,7 @@ bool changes_nothing(const TracedStage& before, const TracedStage& now) {
 DiagnosePass::DiagnosePass(const Runtime& run, const DiagnoseModel& model,
                            const DiagnoseProblem& problem, const StageList& stages,
                            const reference::GptOptions& options, const Trace* base, bool spread,
-                           Arithmetic arithmetic)
+                           Arithmetic arithmetic, Keep keep)
     : run_(run),
       model_(model),
       problem_(problem),
@@ -123,6 +123,7 @@ DiagnosePass::DiagnosePass(const Runtime& run, const DiagnoseModel& model,
       base_(base),
       spread_(spread),
       arithmetic_(arithmetic),
+      keep_(keep),
       trace_(stages.count()) {}
 
 void DiagnosePass::set_heads(const Floats& tied, const Floats& untied) {
@@ -152,6 +153,9 @@ DiagnosePass::Shared DiagnosePass::stage(Index slot, std::vector<Shared> inputs,
   if (theirs != problem_.theirs.end()) {
     out.used = theirs->second;
     out.residual = mean_square_difference(*out.used, *out.computed);
+  } else if (keep_ == Keep::kCompared && slot < stages_.of(stages_.layers() - 1, Stage::kBlock)) {
+    out.computed.reset();
+    return std::exchange(out.used, nullptr);
   }
   return out.used;
 }
@@ -176,17 +180,16 @@ Values DiagnosePass::product(const Values& x, const Floats& w) const {
     std::ranges::copy(single_y, y.begin());
     return y;
   }
-  constexpr Index kPiece = 16;
-  const Index pieces = (rows + kPiece - 1) / kPiece;
-  const auto piece = [&](Index i, int) {
-    const Index first = i * kPiece, count = std::min(kPiece, rows - first);
-    kernels::matmul_wide(run_.isa(), count, in, columns, x.row(first), w.row(0), y.row(first));
-  };
-  if (spread_) {
-    run_.pool().run(pieces, piece);
-  } else {
+  if (!spread_) {
     kernels::matmul_wide(run_.isa(), rows, in, columns, x.row(0), w.row(0), y.row(0));
+    return y;
   }
+  constexpr Index kPiece = 64;  // columns: of whole tiles
+  run_.pool().run((columns + kPiece - 1) / kPiece, [&](Index i, int) {
+    const Index first = i * kPiece, count = std::min(kPiece, columns - first);
+    kernels::matmul_wide_columns(run_.isa(), rows, in, count, columns, x.row(0), w.row(0) + first,
+                                 y.row(0) + first);
+  });
   return y;
 }
 
@@ -209,15 +212,22 @@ DiagnosePass::Shared DiagnosePass::embed() {
 }
 
 // Of [B·T, C]; the norm over the time needs the sequences.
-Values DiagnosePass::normalised(Values x, const reference::LayerNormParameters<float>& parameters,
+Values DiagnosePass::normalised(const Values& x,
+                                const reference::LayerNormParameters<float>& parameters,
                                 const LayerNormOptions& options, Index calls) const {
   const auto p = wide(parameters);
-  Values y = std::move(x).reshaped({problem_.batch, problem_.time, x.columns()});
+  if (arithmetic_ != Arithmetic::kFloat && !options.mistakes.over_time) {
+    Values y = quick_norm(run_, x, p, options, spread_);
+    for (Index call = 1; call < calls; ++call) y = quick_norm(run_, y, p, options, spread_);
+    return y;
+  }
+  Values y = x.reshaped({problem_.batch, problem_.time, x.columns()});
   for (Index call = 0; call < calls; ++call) {
     y = arithmetic_ == Arithmetic::kFloat ? norm_in_float(y, p, options)
                                           : reference::layer_norm(y, p, options);
   }
-  return y.reshaped({y.rows(), y.columns()});
+  const std::vector<Index> rows{y.rows(), y.columns()};
+  return std::move(y).reshaped(rows);
 }
 
 // LN(x), or LN(x + y) after a residual sum that is no stage of its own.
@@ -228,9 +238,9 @@ DiagnosePass::Shared DiagnosePass::norm(Index slot, std::vector<Shared> inputs, 
   key.push_back(second);
   return stage(slot, inputs, key, [&] {
     const auto& block = model_.parameters.h[static_cast<std::size_t>(*stages_.layer(slot))];
-    Values x = *inputs.front();
-    if (inputs.size() > 1) x = reference::add(x, *inputs[1]);
-    return normalised(std::move(x), second ? block.ln_2 : block.ln_1, options, 1);
+    const auto& p = second ? block.ln_2 : block.ln_1;
+    if (inputs.size() == 1) return normalised(*inputs.front(), p, options, 1);
+    return normalised(reference::add(*inputs.front(), *inputs[1]), p, options, 1);
   });
 }
 
@@ -256,9 +266,7 @@ DiagnosePass::Shared DiagnosePass::attend(Index layer, const Shared& qkv) {
     if (whole_ != nullptr && sees_later(options) && qkv == base_->at(slot).used) {
       return quick_attention_start(run_, *whole_->at(slot).used, options, qkv->rows());
     }
-    const Values sequences = qkv->reshaped({problem_.batch, problem_.time, qkv->columns()});
-    const Values out = quick_attention(run_, sequences, options, spread_);
-    return out.reshaped({out.rows(), out.columns()});
+    return quick_attention(run_, *qkv, problem_.time, options, spread_);
   });
 }
 

@@ -13,7 +13,7 @@ class DiagnosePass {
 
   DiagnosePass(const Runtime& run, const DiagnoseModel& model, const DiagnoseProblem& problem,
                const StageList& stages, const reference::GptOptions& options, const Trace* base,
-               bool spread, Arithmetic arithmetic);
+               bool spread, Arithmetic arithmetic, Keep keep = Keep::kAll);
   // The heads' compared columns, [C, columns].
   void set_heads(const Floats& tied, const Floats& untied);
   // A trace like the one compared with, but of more tokens: attention that sees those reads them
@@ -46,7 +46,7 @@ class DiagnosePass {
 
   Values product(const Values& x, const Floats& w) const;
   // `calls` times in a row.
-  Values normalised(Values x, const reference::LayerNormParameters<float>& parameters,
+  Values normalised(const Values& x, const reference::LayerNormParameters<float>& parameters,
                     const reference::LayerNormOptions& options, Index calls) const;
 
   const Runtime& run_;
@@ -57,6 +57,7 @@ class DiagnosePass {
   const Trace *base_, *whole_ = nullptr;
   bool spread_;
   Arithmetic arithmetic_;
+  Keep keep_;
   const Floats *tied_head_ = nullptr, *untied_head_ = nullptr;
   Trace trace_;
 };

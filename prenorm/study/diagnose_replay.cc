@@ -12,21 +12,6 @@ namespace prenorm {
 
 using reference::Numbers;
 
-namespace {
-
-// Σ f(i) over n in four chains, which a processor adds at the same time.
-double sum_of(Index n, const auto& f) {
-  double sum[4] = {};
-  Index i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (Index k = 0; k < 4; ++k) sum[k] += f(i + k);
-  }
-  for (; i < n; ++i) sum[0] += f(i);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-}  // namespace
-
 double mean_square_difference(const Values& a, const Values& b) {
   const double *x = a.row(0), *y = b.row(0);
   const double sum = sum_of(a.size(), [&](Index i) { return (x[i] - y[i]) * (x[i] - y[i]); });
@@ -100,20 +85,20 @@ Replay::Replay(const Runtime& run, const DiagnoseModel& model, DiagnoseProblem p
 }
 
 Trace Replay::run(const reference::GptOptions& options, const Trace* base, bool spread,
-                  Arithmetic arithmetic) const {
-  DiagnosePass pass(run_, model_, problem_, stages_, options, base, spread, arithmetic);
+                  Arithmetic arithmetic, Keep keep) const {
+  DiagnosePass pass(run_, model_, problem_, stages_, options, base, spread, arithmetic, keep);
   give_heads(pass);
   return pass.run();
 }
 
 void Replay::give_heads(DiagnosePass& pass) const { pass.set_heads(tied_head_, untied_head_); }
 
-Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers,
-                          const Trace* base) const {
+Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers, const Trace* base,
+                          Keep keep) const {
   reference::GptOptions small = options;
   const bool narrow = numbers == Numbers::kBfloat16 || numbers == Numbers::kFloat16;
   reference::compute_in(small, narrow ? numbers : Numbers::kFloat32);
-  return run(small, base, true, Arithmetic::kFloat);
+  return run(small, base, true, Arithmetic::kFloat, keep);
 }
 
 double Replay::rounding(Index slot, const Trace& exact, const Trace& rounded) const {

@@ -60,6 +60,11 @@ class Trace {
 // of matrices in float and the rest in double, which is the quickest.
 enum class Arithmetic { kDouble, kFloat, kQuick };
 
+// Which stages of a pass are there when it is done: all, or those that the dump has and the last of
+// the residual stream. A pass that keeps few works in memory that the processor's caches hold, but
+// none can be compared with it.
+enum class Keep { kAll, kCompared };
+
 class DiagnosePass;
 
 class Replay {
@@ -73,15 +78,15 @@ class Replay {
   // The slots that are compared, in order.
   const std::vector<Index>& observed() const { return observed_; }
 
-  // `spread`: over the runtime's threads; else on the calling thread alone, so that several may run
-  // at once.
+  // `base`: a trace that has kept all its stages. `spread`: over the runtime's threads; else on the
+  // calling thread alone, so that several may run at once.
   Trace run(const reference::GptOptions& options, const Trace* base = nullptr, bool spread = true,
-            Arithmetic arithmetic = Arithmetic::kDouble) const;
+            Arithmetic arithmetic = Arithmetic::kDouble, Keep keep = Keep::kAll) const;
 
   // The same pass in float32 arithmetic, or in a type of fewer bits. Not to be called by several
   // threads at once.
   Trace rounded_run(const reference::GptOptions& options, reference::Numbers numbers,
-                    const Trace* base = nullptr) const;
+                    const Trace* base = nullptr, Keep keep = Keep::kAll) const;
   void give_heads(DiagnosePass& pass) const;
   // Mean square of the rounding of an observed stage: what such a pass makes of it against `exact`,
   // from the same inputs where the dump has them. Never zero but where the stage is not computed.
@@ -95,6 +100,17 @@ class Replay {
   std::vector<Index> observed_;
   Floats tied_head_, untied_head_;  // [C, columns] in the compared columns
 };
+
+// Σ f(i) over n in four chains, which a processor adds at the same time.
+double sum_of(Index n, const auto& f) {
+  double sum[4] = {};
+  Index i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (Index k = 0; k < 4; ++k) sum[k] += f(i + k);
+  }
+  for (; i < n; ++i) sum[0] += f(i);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
 
 // Mean square of a − b; infinite where it is not a number.
 double mean_square_difference(const Values& a, const Values& b);

@@ -46,7 +46,7 @@ TEST(DiagnoseElementwise, attention_with_any_mistake_is_the_textbooks) {
       options.causal = causal;
       const Values want = reference::attention(qkv, options);
       for (const bool spread : {true, false}) {
-        EXPECT_LT(relative(quick_attention(run, qkv, options, spread), want), kLastBits)
+        EXPECT_LT(relative(quick_attention(run, qkv, 19, options, spread), want), kLastBits)
             << choice.name << " " << choice.text;
       }
       const Values one = reference::attention(first_sequence(qkv), options);
@@ -70,7 +70,7 @@ TEST(DiagnoseElementwise, attention_in_small_numbers_is_the_textbooks) {
   for (const auto numbers : {reference::Numbers::kFloat32, reference::Numbers::kBfloat16}) {
     const reference::AttentionOptions options{
         .heads = 2, .numbers = numbers, .cache_numbers = reference::Numbers::kFloat16};
-    EXPECT_EQ(quick_attention(run, qkv, options, false), reference::attention(qkv, options));
+    EXPECT_EQ(quick_attention(run, qkv, 9, options, false), reference::attention(qkv, options));
   }
 }
 
