@@ -86,8 +86,14 @@ class Diagnoser {
     return search_.explain(scope);
   }
 
+  // Logits that come through no head of ours need no search before it.
+  bool beyond_search() const {
+    return input_.logits_only && model_.has_head &&
+           no_known_head_follows(model_, evaluation().base(), evaluation().replay().problem());
+  }
+
   void explain(const DiagnoseScope& scope) {
-    const Explanation found = explanation_of(scope);
+    const Explanation found = beyond_search() ? Explanation() : explanation_of(scope);
     if (found.explained) before_ = found.mistakes;
     if (!found.explained && far_off(scope, found.mistakes)) {
       const bool end = std::ranges::any_of(

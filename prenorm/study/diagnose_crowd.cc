@@ -43,14 +43,15 @@ bool looks_ahead(const Mistakes& mistakes) {
 }
 
 DiagnoseCrowd::DiagnoseCrowd(const Runtime& run, const Evaluation& whole,
-                             reference::Numbers numbers, Mistakes start)
+                             reference::Numbers numbers, Mistakes start, Arithmetic arithmetic)
     : run_(run),
       whole_(whole),
+      arithmetic_(arithmetic),
       start_(std::move(start)),
       few_replay_(run, whole.replay().model(), whole.replay().problem().cropped(1, kTokens)),
       few_(run, few_replay_, whole.right(), numbers),
-      whole_trace_(whole.trace(start_)),
-      few_trace_(few_.trace(start_)),
+      whole_trace_(whole.whole_trace(start_)),
+      few_trace_(few_.whole_trace(start_)),
       start_options_(with_mistakes(whole.right(), start_)),
       start_score_(few_.score(few_trace_, few_replay_.observed())) {}
 
@@ -98,7 +99,7 @@ DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& se
       std::ranges::any_of(set, [](const MistakeChoice& m) { return m.name == "norm.axis"; });
   const auto part = [&](const Replay& replay, const Trace& before) {
     DiagnosePass pass(run_, replay.model(), replay.problem(), replay.stages(), options, &before,
-                      false, Arithmetic::kDouble);
+                      false, arithmetic_);
     if (!over_time) pass.set_whole(&whole_trace_);
     return pass.block(layer, into(before, replay.stages(), layer));
   };
@@ -108,7 +109,8 @@ DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& se
 
 Score DiagnoseCrowd::score_at_end(const Mistakes& set) const {
   const auto options = with_mistakes(whole_.right(), set);
-  return few_.score(few_replay_.run(options, &few_trace_, false), few_replay_.observed());
+  return few_.score(few_replay_.run(options, &few_trace_, false, arithmetic_),
+                    few_replay_.observed());
 }
 
 void DiagnoseCrowd::score(const Group& group, std::span<const Mistakes> sets,
@@ -132,7 +134,7 @@ void DiagnoseCrowd::score(const Group& group, std::span<const Mistakes> sets,
   }
   batch.theirs[logits] = std::make_shared<const Values>(std::move(all_theirs));
   DiagnosePass pass(run_, few_replay_.model(), batch, stages(), start_options_, nullptr, false,
-                    Arithmetic::kDouble);
+                    arithmetic_);
   few_replay_.give_heads(pass);
   Shared stream = std::make_shared<const Values>(std::move(x));
   for (Index layer = group.layer + 1; layer < stages().layers(); ++layer) {

@@ -22,7 +22,7 @@ class DiagnoseCrowd {
  public:
   // `start`: mistakes that every set begins with; none that looks ahead. `whole` must outlive this.
   DiagnoseCrowd(const Runtime& run, const Evaluation& whole, reference::Numbers numbers,
-                Mistakes start = {});
+                Mistakes start = {}, Arithmetic arithmetic = Arithmetic::kDouble);
 
   // Whether such a dump may be screened so: its logits, of more than these few tokens.
   static bool serves(const DiagnoseProblem& problem, const StageList& stages);
@@ -51,6 +51,7 @@ class DiagnoseCrowd {
 
   const Runtime& run_;
   const Evaluation& whole_;
+  Arithmetic arithmetic_;
   Mistakes start_;
   Replay few_replay_;
   Evaluation few_;

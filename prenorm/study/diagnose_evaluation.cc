@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace prenorm {
@@ -53,10 +54,9 @@ const Evaluation::Replayed& Evaluation::replayed(const Mistakes& mistakes) const
   const reference::GptOptions options = with_mistakes(right_, mistakes);
   std::vector<double> print = fingerprint(options);
   if (replayed_ != nullptr && replayed_->fingerprint == print) return *replayed_;
-  replayed_ =
-      std::make_unique<Replayed>(Replayed{std::move(print), replay_.run(options, &base_), floor_});
+  replayed_ = std::make_unique<Replayed>(Replayed{std::move(print), trace(mistakes), floor_});
   const Trace& exact = replayed_->trace;
-  const Trace rounded = replay_.rounded_run(options, numbers_, &rounded_base_);
+  const Trace rounded = replay_.rounded_run(options, numbers_, &rounded_base_, Keep::kCompared);
   for (const Index slot : replay_.observed()) {
     const bool same = exact.at(slot).computed == base_.at(slot).computed &&
                       rounded.at(slot).computed == rounded_base_.at(slot).computed;
@@ -65,8 +65,28 @@ const Evaluation::Replayed& Evaluation::replayed(const Mistakes& mistakes) const
   return *replayed_;
 }
 
-Trace Evaluation::trace(const Mistakes& mistakes, bool spread) const {
-  return replay_.run(with_mistakes(right_, mistakes), &base_, spread);
+const Trace* Evaluation::remembered(const std::vector<double>& fingerprint) const {
+  const auto it = std::ranges::find(traces_, fingerprint, &Remembered::fingerprint);
+  return it == traces_.end() ? nullptr : &it->trace;
+}
+
+void Evaluation::remember(std::vector<double> fingerprint, Trace trace) const {
+  constexpr std::size_t kMost = 4;
+  traces_.push_front({std::move(fingerprint), std::move(trace)});
+  if (traces_.size() > kMost) traces_.pop_back();
+}
+
+Trace Evaluation::trace(const Mistakes& mistakes) const {
+  const reference::GptOptions options = with_mistakes(right_, mistakes);
+  std::vector<double> print = fingerprint(options);
+  if (const Trace* known = remembered(print)) return *known;
+  remember(std::move(print),
+           replay_.run(options, &base_, true, Arithmetic::kDouble, Keep::kCompared));
+  return traces_.front().trace;
+}
+
+Trace Evaluation::whole_trace(const Mistakes& mistakes) const {
+  return replay_.run(with_mistakes(right_, mistakes), &base_);
 }
 
 void Evaluation::add(Score& score, Index slot, double residual) const {
@@ -100,10 +120,11 @@ const Trace& Evaluation::started(const Mistakes& start) const {
 std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<const Index> slots,
                                       const Mistakes& start, Arithmetic arithmetic) const {
   std::vector<Score> out(sets.size());
-  std::vector<std::vector<double>> keys(sets.size());
+  std::vector<std::vector<double>> prints(sets.size()), keys(sets.size());
   std::vector<std::size_t> unknown;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    keys[i] = fingerprint(with_mistakes(right_, sets[i]));
+    prints[i] = fingerprint(with_mistakes(right_, sets[i]));
+    keys[i] = prints[i];
     for (const Index slot : slots) keys[i].push_back(static_cast<double>(slot));
     keys[i].push_back(static_cast<double>(arithmetic));
     const auto known = scored_.find(keys[i]);
@@ -115,10 +136,21 @@ std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<
   }
   if (unknown.empty()) return out;
   const Trace& from = start.empty() ? base_ : started(start);
+  // The best is asked about again.
+  std::mutex mutex;
+  std::optional<std::size_t> best;
+  Trace best_trace(0);
   on_threads(run_, static_cast<Index>(unknown.size()), [&](Index piece) {
     const std::size_t i = unknown[at(piece)];
-    out[i] = score(replay_.run(with_mistakes(right_, sets[i]), &from, false, arithmetic), slots);
+    const auto options = with_mistakes(right_, sets[i]);
+    Trace trace = replay_.run(options, &from, false, arithmetic, Keep::kCompared);
+    out[i] = score(trace, slots);
+    const std::lock_guard lock(mutex);
+    if (best && !(out[i].cost < out[*best].cost)) return;
+    best = i;
+    best_trace = std::move(trace);
   });
+  if (arithmetic == Arithmetic::kDouble) remember(prints[*best], std::move(best_trace));
   for (const std::size_t i : unknown) scored_.emplace(std::move(keys[i]), out[i]);
   return out;
 }
@@ -145,7 +177,8 @@ double Evaluation::fit_step(const Trace& here, const Trace& beside, double by,
 }
 
 // One step for one number of the set; false where nothing better is near.
-bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const {
+bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots,
+                            double exactly) const {
   const bool positive = set[which].name == "norm.eps-value";
   const double number = *set[which].number;
   const double by = step_of(set[which]);
@@ -165,7 +198,7 @@ bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const In
     // Far off, a step that wins little leads nowhere.
     constexpr double kFar = 1e4, kLittle = 0.8;
     if (now > kFar * static_cast<double>(slots.size()) && now > kLittle * loss) return false;
-    return std::abs(next - number) > 1e-4 * std::abs(number);
+    return std::abs(next - number) > exactly * std::abs(number);
   }
   return false;
 }
@@ -190,11 +223,12 @@ Evaluation::Prospect Evaluation::prospect(const Mistakes& set, std::span<const I
   return {loss, loss - step * step / (by * by) * slope};
 }
 
-Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most_steps) const {
+Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most_steps,
+                            double exactly) const {
   for (int step = 0; step < most_steps; ++step) {
     bool moved = false;
     for (std::size_t i = 0; i < set.size(); ++i) {
-      if (has_continuous_value(set[i])) moved = fit_number(set, i, slots) || moved;
+      if (has_continuous_value(set[i])) moved = fit_number(set, i, slots, exactly) || moved;
     }
     if (!moved) break;
   }
@@ -215,8 +249,20 @@ bool Evaluation::no_worse(const Trace& before, const Trace& after,
   });
 }
 
+bool Evaluation::far_off(const Trace& trace, std::span<const Index> slots, double times) const {
+  constexpr double kMostRounding = 1e-3;  // of a stage's size
+  if (numbers_ != reference::Numbers::kFloat32) return false;
+  return std::ranges::any_of(slots, [&](Index slot) {
+    const TracedStage& stage = trace.at(slot);
+    if (stage.computed == nullptr) return true;
+    const double most = times * kMostRounding;
+    return stage.residual > most * most * mean_square(*stage.computed);
+  });
+}
+
 bool Evaluation::explains(const Mistakes& mistakes, std::span<const Index> slots,
                           double times) const {
+  if (far_off(trace(mistakes), slots, times)) return false;
   const Replayed& found = replayed(mistakes);
   return std::ranges::all_of(slots, [&](Index slot) {
     return found.trace.at(slot).computed != nullptr &&

@@ -5,6 +5,7 @@
 //   const std::vector<Score> scores = evaluation.scores(sets, slots);
 //   Mistakes fitted = evaluation.fitted({{.name = "norm.eps-value", .number = 1e-6}}, slots);
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,7 +49,11 @@ class Evaluation {
   // Kept until another is asked for: the questions about one come together.
   const Replayed& replayed(const Mistakes& mistakes) const;
 
-  Trace trace(const Mistakes& mistakes, bool spread = true) const;
+  // The pass with these mistakes, of which the stages are there that Keep::kCompared names. The
+  // last few are not replayed again.
+  Trace trace(const Mistakes& mistakes) const;
+  // The same with all its stages.
+  Trace whole_trace(const Mistakes& mistakes) const;
   Score score(const Trace& trace, std::span<const Index> slots) const;
   // Adds a stage to a score: its mean square residual.
   void add(Score& score, Index slot, double residual) const;
@@ -59,8 +64,10 @@ class Evaluation {
                             const Mistakes& start = {},
                             Arithmetic arithmetic = Arithmetic::kDouble) const;
 
-  // The set with its continuous values (ε, the mask's number) where the residual is least.
-  Mistakes fitted(Mistakes set, std::span<const Index> slots, int most_steps = 12) const;
+  // The set with its continuous values (ε, the mask's number) where the residual is least;
+  // `exactly` to 1e-4 of the number.
+  Mistakes fitted(Mistakes set, std::span<const Index> slots, int most_steps = 12,
+                  double exactly = 1e-4) const;
   // The loss that a fit of the first of them starts from, and what it may come down to as the slope
   // tells.
   struct Prospect {
@@ -78,11 +85,21 @@ class Evaluation {
   bool explains(const Mistakes& mistakes, std::span<const Index> slots, double times) const;
 
  private:
+  struct Remembered {
+    std::vector<double> fingerprint;
+    Trace trace;
+  };
+
   // The pass with what sets begin with, kept until another is asked for.
   const Trace& started(const Mistakes& start) const;
+  const Trace* remembered(const std::vector<double>& fingerprint) const;
+  void remember(std::vector<double> fingerprint, Trace trace) const;
+  // Whether the replay is further off than any rounding of float32 may be.
+  bool far_off(const Trace& trace, std::span<const Index> slots, double times) const;
   double fit_step(const Trace& here, const Trace& beside, double by,
                   std::span<const Index> slots) const;
-  bool fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots) const;
+  bool fit_number(Mistakes& set, std::size_t which, std::span<const Index> slots,
+                  double exactly) const;
 
   const Runtime& run_;
   const Replay& replay_;
@@ -92,6 +109,7 @@ class Evaluation {
   std::vector<double> floor_;
   mutable std::unique_ptr<Replayed> replayed_, start_;
   mutable std::map<std::vector<double>, Score> scored_;  // by fingerprint and slots
+  mutable std::deque<Remembered> traces_;                // the latest first
 };
 
 }  // namespace prenorm

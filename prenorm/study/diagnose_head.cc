@@ -67,6 +67,35 @@ double rounding_of_theirs(const Evaluation& evaluation, Index logits, const Valu
 
 }  // namespace
 
+bool no_known_head_follows(const DiagnoseModel& model, const Trace& right,
+                           const DiagnoseProblem& problem) {
+  constexpr Index kMore = 32,
+                  kTokens = 8;       // columns beyond the width, which show what is left over
+  constexpr double kRounding = 0.1;  // of the size, and more than any type's
+  const Index slot = StageList(model.layers()).logits();
+  const auto found = problem.theirs.find(slot);
+  const auto& columns = problem.logit_columns;
+  const Index width = model.width(), count = width + kMore;
+  if (found == problem.theirs.end() || static_cast<Index>(columns.size()) < count) return false;
+  const Values& theirs = *found->second;
+  constexpr double kMost = kRounding * kRounding;
+  if (right.residual(slot) <= kMost * mean_square(theirs)) return false;
+  Values logits({count, std::min(kTokens, theirs.rows())});
+  for (Index v = 0; v < count; ++v) {
+    for (Index n = 0; n < logits.columns(); ++n) logits(v, n) = theirs(n, v);
+  }
+  const double most = kMost * mean_square(logits);
+  const auto follows = [&](const Floats& head) {
+    if (head.absent()) return false;
+    Values x({count, width});
+    for (Index v = 0; v < count; ++v) {
+      std::copy_n(head.row(columns[static_cast<std::size_t>(v)]), width, x.row(v));
+    }
+    return unexplained(std::move(x), logits) <= most;
+  };
+  return !follows(model.parameters.embedding.wte) && !follows(model.parameters.lm_head);
+}
+
 std::optional<double> another_head_follows(const DiagnoseModel& model, const DiagnoseInput& input,
                                            const Evaluation& evaluation) {
   const StageList stages(model.layers());

@@ -9,6 +9,12 @@
 
 namespace prenorm {
 
+// Whether no final norm's output, whatever was mistaken before it, goes through a head that the
+// model knows to these logits: of a vocabulary that is larger than the width they must lie among
+// the sums of its columns. False where that cannot be told. `right`: the right model's replay.
+bool no_known_head_follows(const DiagnoseModel& model, const Trace& right,
+                           const DiagnoseProblem& problem);
+
 // With the final norm's output in the dump and right, any other logits are another head's. Without,
 // the logits must be some matrix times what the replay computes, to within `times` their rounding;
 // false unless there are more tokens than features.

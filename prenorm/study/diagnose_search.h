@@ -76,6 +76,7 @@ class DiagnoseSearch {
   Candidates ranked(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                     const Mistakes& start = {});
   const Evaluation& screen(bool ahead) const;
+  Arithmetic screening_arithmetic(const Score& base, std::size_t slots) const;
   double price_of(const Mistakes& mistakes) const;
   double effort(const std::vector<Mistakes>& sets) const;
   struct Screened {
@@ -84,6 +85,8 @@ class DiagnoseSearch {
   };
   Screened screened(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                     const Mistakes& start);
+  std::vector<bool> too_large(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                              const Mistakes& start) const;
   bool screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                     const Mistakes& start, std::vector<bool>& done, Screened& out) const;
   std::vector<std::size_t> likely_first(const std::vector<Mistakes>& sets,

@@ -8,19 +8,22 @@
 #include <utility>
 
 #include "prenorm/study/diagnose_crowd.h"
+#include "prenorm/study/diagnose_places.h"
 #include "prenorm/study/diagnose_search.h"
 
 namespace prenorm {
 namespace {
 
+constexpr double kNoGain = -1e9;  // of what is not tried
+
 bool any_continuous(const Mistakes& mistakes) {
   return std::ranges::any_of(mistakes, has_continuous_value);
 }
 
-// Down to the rounding on the first tokens, from far off. In float a replay has its own rounding.
-bool is_enough(const Score& score, const Score& base, std::size_t slots,
-               Arithmetic arithmetic = Arithmetic::kDouble) {
-  const double times = arithmetic == Arithmetic::kDouble ? 3.0 : 60.0;
+// Down to the rounding on the first tokens, from far off. In float a replay has its own rounding,
+// about as much again.
+bool is_enough(const Score& score, const Score& base, std::size_t slots, Arithmetic arithmetic) {
+  const double times = arithmetic == Arithmetic::kDouble ? 3.0 : 16.0;
   return base.cost - score.cost > 10.0 && score.loss <= times * static_cast<double>(slots);
 }
 
@@ -47,6 +50,14 @@ const Evaluation& DiagnoseSearch::screen(bool ahead) const {
   return sequence_ ? *sequence_ : *full_;
 }
 
+// The quickest arithmetic whose own rounding does not show in what is left to be explained.
+Arithmetic DiagnoseSearch::screening_arithmetic(const Score& base, std::size_t slots) const {
+  constexpr double kFar = 30.0;  // of loss
+  const bool narrow = numbers_ != reference::Numbers::kFloat32;
+  const bool quick = narrow || base.loss > kFar * static_cast<double>(slots);
+  return quick ? Arithmetic::kQuick : Arithmetic::kDouble;
+}
+
 // What explains more alone is likelier beside another, too.
 std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes>& sets,
                                                       std::vector<std::size_t> which,
@@ -56,7 +67,7 @@ std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes
     const Mistakes added(sets[i].begin() + static_cast<std::ptrdiff_t>(start.size()),
                          sets[i].end());
     const auto alone = gain_alone_.find(fingerprint(with_mistakes(full_->right(), added)));
-    gains[i] = alone == gain_alone_.end() ? -1e9 : alone->second;
+    gains[i] = alone == gain_alone_.end() ? kNoGain : alone->second;
   }
   std::ranges::stable_sort(which, [&](auto a, auto b) { return gains[a] > gains[b]; });
   return which;
@@ -69,10 +80,8 @@ bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<M
                                const Mistakes& start, Screened& out) const {
   const std::size_t at_once = start.empty() ? which.size() : 10;
   if (!start.empty()) which = likely_first(sets, std::move(which), start);
-  constexpr double kVeryFar = 1e7;  // of loss
   const Score base = evaluation.base_score(slots);
-  const bool quick = prefix_ && &evaluation != prefix_.get() && base.loss > kVeryFar;
-  const Arithmetic arithmetic = quick ? Arithmetic::kQuick : Arithmetic::kDouble;
+  const Arithmetic arithmetic = screening_arithmetic(base, slots.size());
   std::set<std::string> kinds;  // of what explains all
   for (std::size_t first = 0; first < which.size(); first += at_once) {
     std::vector<std::size_t> now;
@@ -92,6 +101,27 @@ bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<M
   return out.enough;
 }
 
+// Which sets hold a mistake that alone moves the logits by a hundred times what is left to be
+// explained, before and after the start: no other makes up for that.
+std::vector<bool> DiagnoseSearch::too_large(const std::vector<Mistakes>& sets,
+                                            std::span<const Index> slots,
+                                            const Mistakes& start) const {
+  constexpr double kTooLarge = 13.3;  // of cost, 2 log₂ 100
+  std::vector<bool> out(sets.size());
+  if (slots.size() != 1) return out;
+  const double before = full_->base_score(slots).cost;
+  const double after =
+      start.empty() ? before : full_->scores(std::span(&start, 1), slots).front().cost;
+  const double least = std::min(0.0, before - after) - kTooLarge;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    for (std::size_t k = start.size(); k < sets[i].size() && sets[i].size() > 1; ++k) {
+      const auto alone = gain_alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
+      out[i] = out[i] || (alone != gain_alone_.end() && alone->second < least);
+    }
+  }
+  return out;
+}
+
 // Those in one layer, many at a time.
 bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                                   const Mistakes& start, std::vector<bool>& done,
@@ -102,11 +132,12 @@ bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<c
       !DiagnoseCrowd::serves(whole.replay().problem(), whole.replay().stages())) {
     return false;
   }
-  const DiagnoseCrowd crowd(run_, whole, numbers_, start);
+  const Arithmetic arithmetic = screening_arithmetic(whole.base_score(slots), slots.size());
+  const DiagnoseCrowd crowd(run_, whole, numbers_, start, arithmetic);
   std::vector<std::size_t> which;
   std::vector<Mistakes> part;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (crowd.takes(sets[i])) which.push_back(i);
+    if (!done[i] && crowd.takes(sets[i])) which.push_back(i);
   }
   if (which.size() < kFew) return false;
   for (const std::size_t i : which) part.push_back(sets[i]);
@@ -115,7 +146,7 @@ bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<c
   for (std::size_t i = 0; i < which.size(); ++i) {
     done[which[i]] = true;
     out.gains[which[i]] = base.cost - scores[i].cost;
-    out.enough = out.enough || is_enough(scores[i], base, slots.size());
+    out.enough = out.enough || is_enough(scores[i], base, slots.size(), arithmetic);
   }
   return out.enough;
 }
@@ -123,18 +154,21 @@ bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<c
 DiagnoseSearch::Screened DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
                                                   std::span<const Index> slots,
                                                   const Mistakes& start) {
-  Screened out{std::vector<double>(sets.size(), -1e9)};
-  std::vector<bool> done(sets.size());
-  if (screen_crowd(sets, slots, start, done, out)) return out;
-  std::vector<std::size_t> now, ahead;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (!done[i]) (looks_ahead(sets[i]) ? ahead : now).push_back(i);
-  }
-  if (!screen_on(screen(false), sets, std::move(now), slots, start, out)) {
-    screen_on(screen(true), sets, std::move(ahead), slots, start, out);
+  Screened out{std::vector<double>(sets.size(), kNoGain)};
+  std::vector<bool> done = too_large(sets, slots, start);
+  if (!screen_crowd(sets, slots, start, done, out)) {
+    std::vector<std::size_t> now, ahead;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      if (!done[i]) (looks_ahead(sets[i]) ? ahead : now).push_back(i);
+    }
+    if (!screen_on(screen(false), sets, std::move(now), slots, start, out)) {
+      screen_on(screen(true), sets, std::move(ahead), slots, start, out);
+    }
   }
   for (std::size_t i = 0; i < sets.size() && start.empty(); ++i) {
-    gain_alone_[fingerprint(with_mistakes(full_->right(), sets[i]))] = out.gains[i];
+    if (out.gains[i] > kNoGain) {
+      gain_alone_[fingerprint(with_mistakes(full_->right(), sets[i]))] = out.gains[i];
+    }
   }
   return out;
 }
@@ -143,7 +177,7 @@ DiagnoseSearch::Screened DiagnoseSearch::screened(const std::vector<Mistakes>& s
 std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& sets,
                                                 std::span<const Index> slots,
                                                 const Mistakes& start) {
-  constexpr double kFarBehind = 14.0;  // of gain: a residual that is 16,000 times as large
+  constexpr double kFarBehind = 9.0;  // of gain: a residual that is 500 times as large
   constexpr std::size_t kFits = 4, kFarRefined = 4;
   constexpr double kPart = 0.2;
   const Screened found = screened(sets, slots, start);
@@ -161,7 +195,7 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
   std::size_t fits = 0, plain = 0;
   std::set<std::string> fitted;
   for (const std::size_t i : order) {
-    if (gains[i] < -1e8) continue;
+    if (gains[i] <= kNoGain) continue;
     const bool near = gains[i] > gains[order.front()] - kFarBehind;
     if (any_continuous(sets[i])) {
       // A fit may gain more than what a grid shows; of what is far off, the nearest shows a part.
@@ -202,7 +236,11 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   score(plain);
   const double best = out.empty() ? 1e30 : out.front().score.loss;
   std::vector<Mistakes> fitted;
-  for (const Mistakes& set : best_fits(fits, slots)) {
+  const MistakeChoice* enough = nullptr;  // what a fit has explained: other numbers need no other
+  const std::vector<Mistakes> best_few = best_fits(fits, slots);
+  for (const Mistakes& set : best_few) {
+    if (enough != nullptr && same_mistake(set.back(), *enough) && set.back().where == enough->where)
+      continue;
     const bool ahead = looks_ahead(set);
     const Evaluation& on = screen(ahead);
     // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
@@ -211,7 +249,12 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
     const auto [here, attainable] = on.prospect(set, slots);
     if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here))
       continue;
-    fitted.push_back(with_zero_mask_named(on.fitted(set, slots, ahead ? 5 : 8)));
+    // Steps are as Newton's: after one of a hundredth the rest is a hundredth of that.
+    constexpr double kRoughly = 1e-2, kExplained = 1.5;
+    const Mistakes found = on.fitted(set, slots, ahead ? 5 : 8, kRoughly);
+    const double left = on.score(on.trace(found), slots).loss;
+    if (left <= kExplained * static_cast<double>(slots.size())) enough = &set.back();
+    fitted.push_back(with_zero_mask_named(found));
   }
   score(fitted);
   // The few tokens of the screen leave a number open that all of them tell.
