@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 
@@ -31,7 +32,7 @@ from diagnose_cases import (  # noqa: E402
 from mistaken_gpt import Mistake  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-PATIENCE = 20  # seconds of processor time, of a call
+PATIENCE = 20  # seconds of processor time of a call
 MODELS = {
     "A": Shape(batch=4),
     "B": Shape(n_layer=3, n_head=3, n_embd=48, n_inner=48, activation_function="gelu",
@@ -42,24 +43,24 @@ MODELS = {
 
 
 def run(command):
-    """The process, and its seconds of processor time, of all its threads: unlike the seconds on the
-    clock they are not those of what else the machine does."""
+    """The process, and its seconds on the clock and of processor time, of all its threads: these are
+    not those of what else the machine does."""
 
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE))
 
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 class Answer:
     """One call of the program."""
 
-    def __init__(self, section, case, wrong, found, seconds, command):
+    def __init__(self, section, case, wrong, found, command):
         self.section, self.case, self.wrong, self.found = section, case, wrong, found
-        self.seconds, self.command = seconds, command
+        self.command = command
 
     def named(self):
         """What the program said, in a few words."""
@@ -81,7 +82,7 @@ class Examiner:
         number = f"{len(self.answers):05}"
         directory = self.work / number
         arguments = [str(a) for a in case.write(directory)]
-        done, seconds = run([self.program, *arguments])
+        done = run([self.program, *arguments])[0]
         found, wrong = self.read(case, done)
         command = shlex.join([self.program, *arguments])
         if wrong and self.keep:
@@ -93,7 +94,7 @@ class Examiner:
             command = command.replace(str(case.folder.path), str(model))
             (kept / "command.txt").write_text(f"{command}\n# {case}\n# {wrong}\n")
         shutil.rmtree(directory)
-        self.answers.append(Answer(section, case, wrong, found, seconds, command))
+        self.answers.append(Answer(section, case, wrong, found, command))
         if wrong:
             print(f"WRONG {section}: {case}: {wrong}\n    {command}", file=sys.stderr, flush=True)
 
@@ -192,16 +193,22 @@ def clean(examiner, quick):
 
 
 def timing(examiner):
-    """A 6-layer model of width 256: (what, seconds), the least of three calls each."""
-    shape = Shape(n_layer=6, n_head=8, n_embd=256, vocab_size=1000, time=64)
-    folder = Folder(examiner.work / "timed", shape, seed=5)
-    for mistakes in ([], [Mistake("norm.ddof")], [Mistake("attention.no-mask")],
-                     [Mistake("norm.ddof", "transformer.h.3.ln_2")],
-                     [Mistake("norm.ddof"), Mistake("activation.relu")]):
-        for stages in (False, True):
-            case = Case(folder, mistakes, stages=stages)
-            command = [examiner.program, *map(str, case.write(examiner.work / "timing"))]
-            yield str(case), min(run(command)[1] for _ in range(3))
+    """A 6-layer model of width 256: (what, seconds on the clock, of processors), the least of five
+    calls each."""
+    for batch, length in ((2, 64), (1, 128)):
+        shape = Shape(n_layer=6, n_head=8, n_embd=256, vocab_size=1000, n_positions=160, batch=batch,
+                      time=length)
+        folder = Folder(examiner.work / f"timed{batch}", shape, seed=5)
+        for mistakes in ([], [Mistake("norm.ddof")], [Mistake("attention.no-mask")],
+                         [Mistake("norm.ddof", "transformer.h.3.ln_2")],
+                         [Mistake("norm.ddof"), Mistake("activation.relu")],
+                         [Mistake("norm.eps-value", value=1e-3), Mistake("activation.gelu-quick")],
+                         [Mistake("weights.untied-head")]):
+            for stages in (False, True):
+                case = Case(folder, mistakes, stages=stages)
+                command = [examiner.program, *map(str, case.write(examiner.work / "timing"))]
+                calls = [run(command)[1:] for _ in range(5)]
+                yield f"{case}, {batch} × {length}", min(c for c, _ in calls), min(p for _, p in calls)
 
 
 def main():
