@@ -147,20 +147,66 @@ void tile_block(const Bf16Block& b) {
 
 void nothing() {}
 
-void finish(const Epilogue& e, Index m, Index n, Index rows, Index columns, const float* sums,
-            float* c, Index c_row) {
+// What is done with a vector of sums of row m, columns from n, besides storing it: one function
+// for each kind, so that a block's loop holds the constants of its own alone.
+struct Store {
+  HWY_INLINE VF operator()(VF sum, Index, Index) const { return sum; }
+};
+struct AddResidual {
+  ConstMatrix residual;
+  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
+    return hn::Add(hn::LoadU(DF(), residual[m].data() + n), sum);
+  }
+};
+template <Activation kAct>
+struct Activate {
+  Matrix to;
+  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
+    hn::StoreU(activate<kAct>(sum), DF(), to[m].data() + n);
+    return sum;
+  }
+};
+template <Activation kAct>
+struct TimesSlope {
+  ConstMatrix input;
+  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
+    return hn::Mul(sum, activate_grad<kAct>(hn::LoadU(DF(), input[m].data() + n)));
+  }
+};
+
+template <typename Then>
+HWY_INLINE void finish_with(const Then& then, const Epilogue& e, Index m, Index n, Index rows,
+                            Index columns, const float* sums, float* c, Index c_row) {
   const DF d;
+  const Index whole = columns / kFloatLanes * kFloatLanes;
   for (Index i = 0; i < rows; ++i, sums += kBf16Side, c += c_row) {
-    Index j = 0;
-    for (; j + kFloatLanes <= columns; j += kFloatLanes) {
+    for (Index j = 0; j < whole; j += kFloatLanes) {
       VF sum = hn::LoadU(d, sums + j);
       if (e.bias) sum = hn::Add(hn::LoadU(d, e.bias.data() + n + j), sum);
-      hn::StoreU(sum, d, c + j);
-      finish_vector(e, m + i, n + j, sum, c + j);
+      hn::StoreU(then(sum, m + i, n + j), d, c + j);
     }
-    if (j == columns) continue;
-    for (Index r = j; r < columns; ++r) c[r] = e.bias ? e.bias[n + r] + sums[r] : sums[r];
-    finish_part(e, m + i, n + j, columns - j, c + j);
+    if (whole == columns) continue;
+    for (Index j = whole; j < columns; ++j) c[j] = e.bias ? e.bias[n + j] + sums[j] : sums[j];
+    finish_part(e, m + i, n + whole, columns - whole, c + whole);
+  }
+}
+
+void finish(const Epilogue& e, Index m, Index n, Index rows, Index columns, const float* sums,
+            float* c, Index c_row) {
+  const auto with = [&](const auto& then)
+                        HWY_ATTR { finish_with(then, e, m, n, rows, columns, sums, c, c_row); };
+  if (e.residual) return with(AddResidual{e.residual});
+  if (!e.activated && !e.activation_input) return with(Store());
+  switch (e.activation) {
+    case Activation::kRelu:
+      return e.activated ? with(Activate<Activation::kRelu>{e.activated})
+                         : with(TimesSlope<Activation::kRelu>{e.activation_input});
+    case Activation::kGelu:
+      return e.activated ? with(Activate<Activation::kGelu>{e.activated})
+                         : with(TimesSlope<Activation::kGelu>{e.activation_input});
+    case Activation::kGeluTanh:
+      return e.activated ? with(Activate<Activation::kGeluTanh>{e.activated})
+                         : with(TimesSlope<Activation::kGeluTanh>{e.activation_input});
   }
 }
 

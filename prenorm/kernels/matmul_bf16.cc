@@ -20,6 +20,10 @@ constexpr Index kPackRows = 32, kPackPanels = 8;
 // A line more than the rows of the left operand, which a power of two apart would share the cache's
 // sets.
 constexpr Index kLineBfloats = 32;
+// Of an operand that a piece packs for itself: half of a core's own cache.
+constexpr Index kOwnElements = Index{1} << 19;
+// A right operand that every piece of rows may read as a whole.
+constexpr Index kSharedElements = Index{1} << 23;
 
 float floor_of(Bf16Role role) {
   return role == Bf16Role::kValue ? kBf16ValueFloor : kBf16GradientFloor;
@@ -29,95 +33,153 @@ Index padded(Index k) { return round_up(k, kBf16Depth); }
 Index left_row(Index k) { return padded(k) + kLineBfloats; }
 Index left_elements(Index m, Index k) { return round_up(m, kBf16Side) * left_row(k); }
 
-// The left operand as bf16_target.h describes it.
-struct Left {
-  const std::uint16_t* data;
-  Index row;
-};
-
-void pack_left(const Runtime& run, const Bf16Operand& a, std::uint16_t* to) {
-  const Index rows = a.matrix.dim(0), k = a.matrix.dim(1), row = left_row(k);
-  const Bf16Target& target = bf16_target(run.isa());
+// Rows [m0, m1) and k [k0, k1) of the left operand, as bf16_target.h describes it.
+void pack_rows(const Bf16Target& target, const Bf16Operand& a, Index m0, Index m1, Index k0,
+               Index k1, std::uint16_t* to, Index row) {
   const float floor = floor_of(a.role);
-  run.pool().run(ceil_div(rows, kPackRows), [&](Index piece, int) {
-    const Index begin = piece * kPackRows;
-    for (Index m = begin; m < begin + kPackRows; ++m) {
-      const Index count = m < rows ? k : 0;
-      if (count > 0) target.pack_row(a.matrix[m].data(), k, floor, to + m * row);
-      std::fill(to + m * row + count, to + m * row + padded(k), std::uint16_t{0});
-    }
-  });
-}
-
-void pack_left_transposed(const Runtime& run, const Bf16Operand& a, std::uint16_t* to) {
-  const Index k = a.matrix.dim(0), rows = a.matrix.dim(1), row = left_row(k);
-  const Bf16Target& target = bf16_target(run.isa());
-  run.pool().run(padded(k) / kBf16Depth, [&](Index piece, int) {
-    const Index k0 = piece * kBf16Depth;
-    target.pack_left_transposed(a.matrix[k0].data(), a.matrix.stride(0),
-                                std::min(kBf16Depth, k - k0), rows, floor_of(a.role), to + k0, row);
-  });
-}
-
-// How c is cut into pieces: halved until every thread has several.
-struct Grid {
-  Index row_group, column_group, rows, columns;
-
-  Grid(Index m, Index n, int threads) {
-    row_group = std::min(round_up(m, kBf16Side), kRowGroup);
-    column_group = std::min(round_up(n, kBf16Side), kColumnGroup);
-    const Index wanted = threads == 1 ? 1 : Index{threads} * 6;
-    while (ceil_div(m, row_group) * ceil_div(n, column_group) < wanted) {
-      Index& longer = column_group >= row_group ? column_group : row_group;
-      if (longer == kBf16Side) break;
-      longer = round_up(longer / 2, kBf16Side);
-    }
-    rows = ceil_div(m, row_group);
-    columns = ceil_div(n, column_group);
+  for (Index m = m0; m < m0 + round_up(m1 - m0, kBf16Side); ++m, to += row) {
+    const Index count = m < m1 ? k1 - k0 : 0;
+    if (count > 0) target.pack_row(a.matrix[m].data() + k0, count, floor, to);
+    std::fill(to + count, to + padded(k1 - k0), std::uint16_t{0});
   }
+}
+
+// The same of the transpose, a [K, M].
+void pack_columns(const Bf16Target& target, const Bf16Operand& a, Index m0, Index m1, Index k0,
+                  Index k1, std::uint16_t* to, Index row) {
+  for (Index k = k0; k < k1; k += kBf16Depth) {
+    target.pack_left_transposed(a.matrix[k].data() + m0, a.matrix.stride(0),
+                                std::min(kBf16Depth, k1 - k), m1 - m0, floor_of(a.role),
+                                to + (k - k0), row);
+  }
+}
+
+// Columns [n0, n1) and k [k0, k1) of the right operand b [K, N]: panels `panel` apart.
+void pack_right(const Bf16Target& target, const Bf16Operand& b, Index n0, Index n1, Index k0,
+                Index k1, std::uint16_t* to, Index panel) {
+  for (Index k = k0; k < k1; k += kBf16Depth) {
+    target.pack_right(b.matrix[k].data() + n0, b.matrix.stride(0), std::min(kBf16Depth, k1 - k),
+                      n1 - n0, floor_of(b.role), to + (k - k0) * kBf16Panel, panel);
+  }
+}
+
+// How c is cut into pieces.
+struct Grid {
+  Index row_group, column_group;
 };
 
+// Halved until every thread has several.
+Grid square_grid(Index m, Index n, int threads) {
+  Grid grid{std::min(round_up(m, kBf16Side), kRowGroup),
+            std::min(round_up(n, kBf16Side), kColumnGroup)};
+  const Index wanted = threads == 1 ? 1 : Index{threads} * 6;
+  while (ceil_div(m, grid.row_group) * ceil_div(n, grid.column_group) < wanted) {
+    Index& longer = grid.column_group >= grid.row_group ? grid.column_group : grid.row_group;
+    if (longer == kBf16Side) break;
+    longer = round_up(longer / 2, kBf16Side);
+  }
+  return grid;
+}
+
+// Of `count` rows or columns, so many that every thread has some groups; 0: there are too few.
+Index strip_of(Index count, int threads, Index groups) {
+  const Index wanted = threads == 1 ? 1 : groups * threads;
+  for (Index group = kRowGroup; group >= 2 * kBf16Side; group /= 2) {
+    if (ceil_div(count, group) >= wanted) return group;
+  }
+  return 0;
+}
+
+// c [M, N] and its operands. Packed for all pieces, or, where there is no such data, from the
+// source by each piece for itself, which then finds it in its core's own cache.
 struct Product {
-  Left left;
-  Bf16Panels right;
+  Index m, n, k;
   Matrix c;
   const Epilogue& epilogue;
-  Index m;
+  Grid grid;
+  Bf16Operand left_source = {}, right_source = {};
+  bool left_transposed = false;
+  const std::uint16_t *left = nullptr, *right = nullptr;
+
+  Index own_side() const { return left == nullptr ? grid.row_group : grid.column_group; }
+  // Of k that a piece packs at a time.
+  Index own_depth() const {
+    if (left != nullptr && right != nullptr) return padded(k);
+    const Index most = std::max(kStretch, kOwnElements / own_side() / kStretch * kStretch);
+    return std::min(padded(k), most);
+  }
+  Index own_elements() const {
+    if (left != nullptr && right != nullptr) return 0;
+    return left == nullptr ? left_elements(own_side(), own_depth())
+                           : own_depth() * round_up(own_side(), kBf16Side);
+  }
 };
 
 // Some rows and columns of a product, on one thread.
 class Piece {
  public:
-  Piece(const Bf16Target& target, const Bf16Kernel& kernel, const Product& p)
-      : target_(target), kernel_(kernel), p_(p) {}
+  Piece(const Bf16Target& target, const Bf16Kernel& kernel, const Product& p, std::uint16_t* own,
+        Index m0, Index n0)
+      : target_(target),
+        kernel_(kernel),
+        p_(p),
+        own_(own),
+        m0_(m0),
+        m1_(std::min(p.m, m0 + p.grid.row_group)),
+        n0_(n0),
+        n1_(std::min(p.n, n0 + p.grid.column_group)) {}
 
-  void run(Index m0, Index m1, Index n0, Index n1) const {
+  void run() {
     kernel_.begin();
-    for (Index k = 0; k < depth() || k == 0; k += kStretch) {
-      for (Index n = n0; n < n1; n += kBf16Side) {
-        for (Index m = m0; m < m1; m += kBf16Side) block(m, n, k);
-      }
+    for (Index k = 0; k < p_.k || k == 0; k += std::max(p_.own_depth(), kStretch)) {
+      const Index end = std::min(p_.k, k + p_.own_depth());
+      place(k, end);
+      for (Index k0 = k; k0 < end || k0 == 0; k0 += kStretch) stretch(k0, end);
     }
     kernel_.end();
   }
 
  private:
-  Index depth() const { return padded(p_.right.k); }
+  // Where the operands of [k, end) stand, packed here where they are not yet.
+  void place(Index k, Index end) {
+    first_ = k;
+    row_ = left_row(p_.left == nullptr ? p_.own_depth() : p_.k);
+    panel_ = (p_.right == nullptr ? p_.own_depth() : padded(p_.k)) * kBf16Panel;
+    left_ = p_.left + m0_ * row_ + k;
+    right_ = p_.right + n0_ / kBf16Panel * panel_ + k * kBf16Panel;
+    if (p_.left == nullptr) {
+      const auto pack = p_.left_transposed ? pack_columns : pack_rows;
+      pack(target_, p_.left_source, m0_, m1_, k, end, own_, row_);
+      left_ = own_;
+    } else if (p_.right == nullptr) {
+      pack_right(target_, p_.right_source, n0_, n1_, k, end, own_, panel_);
+      right_ = own_;
+    }
+  }
 
-  void block(Index m, Index n, Index k) const {
-    const Index rows = std::min(kBf16Side, p_.m - m), columns = std::min(kBf16Side, p_.right.n - n);
+  void stretch(Index k, Index end) const {
+    Bf16Block b;
+    b.left_row = row_;
+    b.right_panel = panel_;
+    b.depth = padded(std::min(kStretch, end - k));
+    const bool opens = k == 0 && !p_.epilogue.accumulate;
+    const bool finishes = k + kStretch >= p_.k && !p_.epilogue.accumulate;
+    for (Index n = n0_; n < n1_; n += kBf16Side) {
+      b.right = right_ + (n - n0_) / kBf16Panel * panel_ + (k - first_) * kBf16Panel;
+      for (Index m = m0_; m < m1_; m += kBf16Side) {
+        b.left = left_ + (m - m0_) * row_ + (k - first_);
+        block(b, m, n, opens, finishes);
+      }
+    }
+  }
+
+  void block(Bf16Block& b, Index m, Index n, bool opens, bool finishes) const {
+    const Index rows = std::min(kBf16Side, p_.m - m), columns = std::min(kBf16Side, p_.n - n);
     const Index stride = p_.c.stride(0);
     float* c = p_.c.data() + m * stride + n;
     const bool whole = rows == kBf16Side && columns == kBf16Side;
-    const bool finishes = k + kStretch >= depth() && !p_.epilogue.accumulate;
     alignas(64) float sums[kBf16Side * kBf16Side];
-    Bf16Block b;
-    b.left = p_.left.data + m * p_.left.row + k;
-    b.left_row = p_.left.row;
-    b.right = p_.right.data + n * depth() + k * kBf16Panel;
-    b.right_panel = depth() * kBf16Panel;
-    b.depth = std::min(kStretch, depth() - k);
-    b.from = k == 0 && !p_.epilogue.accumulate ? nullptr : whole ? c : sums;
+    b.from = opens ? nullptr : whole ? c : sums;
     b.from_row = whole ? stride : kBf16Side;
     b.to = whole && !finishes ? c : sums;
     b.to_row = whole && !finishes ? stride : kBf16Side;
@@ -138,16 +200,22 @@ class Piece {
   const Bf16Target& target_;
   const Bf16Kernel& kernel_;
   const Product& p_;
+  std::uint16_t* own_;
+  Index m0_, m1_, n0_, n1_;
+  // Of what is packed: its first k, and the strides.
+  Index first_ = 0, row_ = 0, panel_ = 0;
+  const std::uint16_t *left_ = nullptr, *right_ = nullptr;
 };
 
 void compute(const Runtime& run, Products products, const Product& p) {
   const Bf16Kernel& kernel = bf16_kernel(run.isa(), products, bf16_unit(run.isa(), products));
-  const Piece piece(bf16_target(run.isa()), kernel, p);
-  const Index n = p.right.n;
-  const Grid grid(p.m, n, run.threads());
-  run.pool().run(grid.rows * grid.columns, [&](Index item, int) {
-    const Index m0 = item % grid.rows * grid.row_group, n0 = item / grid.rows * grid.column_group;
-    piece.run(m0, std::min(p.m, m0 + grid.row_group), n0, std::min(n, n0 + grid.column_group));
+  const Bf16Target& target = bf16_target(run.isa());
+  const Index rows = ceil_div(p.m, p.grid.row_group), columns = ceil_div(p.n, p.grid.column_group);
+  run.reserve_worker_scratch(static_cast<std::size_t>((p.own_elements() + 1) / 2));
+  run.pool().run(rows * columns, [&](Index item, int worker) {
+    auto* own = reinterpret_cast<std::uint16_t*>(run.worker_scratch(worker));
+    Piece(target, kernel, p, own, item % rows * p.grid.row_group, item / rows * p.grid.column_group)
+        .run();
   });
 }
 
@@ -160,11 +228,39 @@ struct Scratch {
   std::uint16_t *left, *right;
 
   Scratch(const Runtime& run, Index left_size, Index right_size) {
-    const auto elements = static_cast<std::size_t>(round_up(left_size, kLineBfloats) + right_size);
+    const Index room = round_up(left_size, kLineBfloats);
+    const auto elements = static_cast<std::size_t>(room + right_size);
     left = reinterpret_cast<std::uint16_t*>(run.shared_scratch((elements + 1) / 2));
-    right = left + round_up(left_size, kLineBfloats);
+    right = left + room;
   }
 };
+
+// Where a product is by rows, each piece packs its own.
+Grid grid_by_rows(const Runtime& run, Index m, Index n, Index k, bool& by_rows) {
+  const Index strip = strip_of(m, run.threads(), 4);
+  by_rows = strip > 0 && Bf16Panels::elements(k, n) <= kSharedElements;
+  if (by_rows) return {strip, round_up(n, kBf16Side)};
+  return square_grid(m, n, run.threads());
+}
+
+// `panels` may be in the shared scratch, behind left_size elements.
+void multiply(const Runtime& run, Products products, const Bf16Operand& a, const Bf16Panels& b,
+              Matrix c, const Epilogue& epilogue, const Grid& grid, std::uint16_t* left) {
+  const Index m = a.matrix.dim(0);
+  Product p{m, b.n, b.k, c, epilogue, grid};
+  p.right = b.data;
+  p.left_source = a;
+  p.left = left;
+  if (left != nullptr) {
+    const Bf16Target& target = bf16_target(run.isa());
+    const Index row = left_row(b.k);
+    run.pool().run(ceil_div(m, kPackRows), [&](Index piece, int) {
+      const Index begin = piece * kPackRows;
+      pack_rows(target, a, begin, std::min(m, begin + kPackRows), 0, b.k, left + begin * row, row);
+    });
+  }
+  compute(run, products, p);
+}
 
 }  // namespace
 
@@ -174,14 +270,18 @@ void pack_panels(const Runtime& run, const Right& source, Bf16Role role, const B
   assert(source.form != Right::Form::kPacked && source.k() == to.k && source.n() == to.n);
   const Bf16Target& target = bf16_target(run.isa());
   const bool plain = source.form == Right::Form::kPlain;
-  const Index across = kPackPanels * kBf16Panel, stride = padded(to.k) * kBf16Panel;
+  // Whole rows of the source: all of k of two panels, or some rows of k.
+  const Index across = plain ? kPackPanels * kBf16Panel : kBf16Side;
+  const Index along = plain ? kBf16Depth : padded(to.k), stride = padded(to.k) * kBf16Panel;
   const Index groups = ceil_div(to.n, across), row = source.matrix.stride(0);
-  run.pool().run(groups * (padded(to.k) / kBf16Depth), [&](Index item, int) {
-    const Index n = item % groups * across, k = item / groups * kBf16Depth;
-    const float* from = source.matrix.data() + (plain ? k * row + n : n * row + k);
-    (plain ? target.pack_right : target.pack_right_transposed)(
-        from, row, std::min(kBf16Depth, to.k - k), std::min(across, to.n - n), floor_of(role),
-        to.data + n / kBf16Panel * stride + k * kBf16Panel, stride);
+  run.pool().run(groups * ceil_div(to.k, along), [&](Index item, int) {
+    const Index n = item % groups * across, begin = item / groups * along;
+    for (Index k = begin; k < std::min(to.k, begin + along); k += kBf16Depth) {
+      const float* from = source.matrix.data() + (plain ? k * row + n : n * row + k);
+      (plain ? target.pack_right : target.pack_right_transposed)(
+          from, row, std::min(kBf16Depth, to.k - k), std::min(across, to.n - n), floor_of(role),
+          to.data + n / kBf16Panel * stride + k * kBf16Panel, stride);
+    }
   });
 }
 
@@ -191,9 +291,10 @@ void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, co
   assert(a.matrix.dim(1) == b.k && c.dim(0) == m && c.dim(1) == b.n && !epilogue.accumulate);
   if (m == 0 || b.n == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, b.n, b.k), 0.0);
-  const Scratch scratch(run, left_elements(m, b.k), 0);
-  pack_left(run, a, scratch.left);
-  compute(run, products, {{scratch.left, left_row(b.k)}, b, c, epilogue, m});
+  bool by_rows = false;
+  const Grid grid = grid_by_rows(run, m, b.n, b.k, by_rows);
+  std::uint16_t* left = by_rows ? nullptr : Scratch(run, left_elements(m, b.k), 0).left;
+  multiply(run, products, a, b, c, epilogue, grid, left);
 }
 
 void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, const Right& b,
@@ -202,26 +303,47 @@ void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, co
   assert(a.matrix.dim(1) == k && c.dim(0) == m && c.dim(1) == n && !epilogue.accumulate);
   if (m == 0 || n == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, n, k), 0.0);
-  const Scratch scratch(run, left_elements(m, k), Bf16Panels::elements(k, n));
+  bool by_rows = false;
+  const Grid grid = grid_by_rows(run, m, n, k, by_rows);
+  const Scratch scratch(run, by_rows ? 0 : left_elements(m, k), Bf16Panels::elements(k, n));
   const Bf16Panels panels{scratch.right, k, n};
   pack_panels(run, b, b_role, panels);
-  pack_left(run, a, scratch.left);
-  compute(run, products, {{scratch.left, left_row(k)}, panels, c, epilogue, m});
+  multiply(run, products, a, panels, c, epilogue, grid, by_rows ? nullptr : scratch.left);
 }
 
+// Each piece packs its part of the wider operand and reads all of the other one.
 void matmul_transposed_accumulate_bf16(const Runtime& run, Products products, const Bf16Operand& a,
                                        const Bf16Operand& b, Matrix c) {
   const Index k = a.matrix.dim(0), m = a.matrix.dim(1), n = b.matrix.dim(1);
   assert(b.matrix.dim(0) == k && c.dim(0) == m && c.dim(1) == n);
   if (m == 0 || n == 0 || k == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, n, k), 0.0);
-  const Scratch scratch(run, left_elements(m, k), Bf16Panels::elements(k, n));
-  const Bf16Panels panels{scratch.right, k, n};
-  pack_panels(run, Right::plain(b.matrix), b.role, panels);
-  pack_left_transposed(run, a, scratch.left);
+  const Bf16Target& target = bf16_target(run.isa());
+  const bool own_left = m > n;
+  const Index strip = strip_of(std::max(m, n), run.threads(), 3);
+  const Index side = strip > 0 ? strip : kBf16Side;
   Epilogue epilogue;
   epilogue.accumulate = true;
-  compute(run, products, {{scratch.left, left_row(k)}, panels, c, epilogue, m});
+  Product p{
+      m,        n,
+      k,        c,
+      epilogue, own_left ? Grid{side, round_up(n, kBf16Side)} : Grid{round_up(m, kBf16Side), side},
+      a,        b,
+      true};
+  const Scratch scratch(run, own_left ? 0 : left_elements(m, k),
+                        own_left ? Bf16Panels::elements(k, n) : 0);
+  if (own_left) {
+    pack_panels(run, Right::plain(b.matrix), b.role, {scratch.right, k, n});
+    p.right = scratch.right;
+  } else {
+    p.left = scratch.left;
+    run.pool().run(ceil_div(k, kBf16Depth), [&](Index piece, int) {
+      const Index k0 = piece * kBf16Depth;
+      pack_columns(target, a, 0, m, k0, std::min(k, k0 + kBf16Depth), scratch.left + k0,
+                   left_row(k));
+    });
+  }
+  compute(run, products, p);
 }
 
 double measure_bf16_peak(const Runtime& run, Products products, double seconds) {
