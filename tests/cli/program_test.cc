@@ -38,6 +38,9 @@ TEST(Program, every_verb_has_a_page_with_defaults_and_an_example) {
 }
 
 TEST(Program, help_is_quick) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own start takes longer";
+#endif
   const Scratch scratch;
   run_program(scratch, {"--help"});  // the first start reads the file from disk
   auto best = std::chrono::nanoseconds::max();
