@@ -57,6 +57,10 @@ Descriptor open_readable(const fs::path& path, Kinds kinds, struct stat& info) {
   if (kinds == Kinds::kRegular && !S_ISREG(info.st_mode)) {
     throw_io(path.string(), "a regular file", "a pipe or a device");
   }
+  // Most of them never end.
+  if (S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(fd.get()) == 0)) {
+    throw_io(path.string(), "a file or a pipe", "a device");
+  }
   return fd;
 }
 

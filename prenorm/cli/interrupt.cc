@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 #include <initializer_list>
 
 namespace prenorm::cli {
@@ -11,7 +13,9 @@ namespace {
 
 // Signal handlers reach only globals.
 volatile std::sig_atomic_t received_signal = 0, save_wanted = 0;
-struct sigaction previous_interrupt, previous_terminate, previous_user;
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
+std::array<struct sigaction, kEnding.size()> previous_ending;
+struct sigaction previous_user;
 
 int exit_code_of(int signal) { return 128 + signal; }
 
@@ -30,20 +34,21 @@ void listen(int signal, void (*handler)(int), struct sigaction& previous) {
   sigaction(signal, &action, &previous);
 }
 
+void restore(std::size_t ending) { sigaction(kEnding[ending], &previous_ending[ending], nullptr); }
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   received_signal = 0;
-  listen(SIGINT, remember_signal, previous_interrupt);
-  listen(SIGTERM, remember_signal, previous_terminate);
-  // Ignored by whoever started us (nohup, a background job of a script): stays ignored.
-  if (previous_interrupt.sa_handler == SIG_IGN) sigaction(SIGINT, &previous_interrupt, nullptr);
-  if (previous_terminate.sa_handler == SIG_IGN) sigaction(SIGTERM, &previous_terminate, nullptr);
+  for (std::size_t i = 0; i < kEnding.size(); ++i) {
+    listen(kEnding[i], remember_signal, previous_ending[i]);
+    // Ignored by whoever started us (nohup, a background job of a script): stays ignored.
+    if (previous_ending[i].sa_handler == SIG_IGN) restore(i);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &previous_interrupt, nullptr);
-  sigaction(SIGTERM, &previous_terminate, nullptr);
+  for (std::size_t i = 0; i < kEnding.size(); ++i) restore(i);
 }
 
 bool InterruptGuard::requested() const { return received_signal != 0; }

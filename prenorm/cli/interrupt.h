@@ -1,10 +1,10 @@
-// Ctrl-C, SIGTERM and SIGUSR1 as questions that a loop can ask between its steps.
+// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 as questions that a loop can ask between its steps.
 #pragma once
 
 namespace prenorm::cli {
 
-// While it lives, the first SIGINT or SIGTERM is only remembered; the second ends the process at
-// once with its exit code. One at a time.
+// While it lives, the first SIGINT, SIGTERM or SIGHUP is only remembered; the second ends the
+// process at once with its exit code. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -13,7 +13,7 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   bool requested() const;
-  // 130 for SIGINT, 143 for SIGTERM; 0 before either.
+  // 128 and the signal: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP; 0 before any.
   int exit_code() const;
 };
 

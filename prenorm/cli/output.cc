@@ -38,7 +38,9 @@ void Output::flush() {
     if (written >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno != EINTR) {
-      if (on_failure_ == OnFailure::kIgnore) return;
+      // A terminal that was closed sends SIGHUP, which ends what is to end.
+      const bool hung_up = terminal_ && errno == EIO;
+      if (hung_up || on_failure_ == OnFailure::kIgnore) return;
       if (errno == EPIPE) throw OutputClosed();
       throw IoError(name_ + ": expected room to write, found: " + std::strerror(errno));
     }

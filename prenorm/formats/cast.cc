@@ -1,5 +1,6 @@
 #include "prenorm/formats/cast.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,6 +17,20 @@ float rounded_to_odd(double value) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(f) | 1u);
 }
 
+// take(values, begin): the elements from `begin` on as doubles, a block at a time.
+template <typename Take>
+void each_block(const Tensor& tensor, Take take) {
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t width = dtype_size(tensor.dtype);
+  const std::size_t count = tensor.bytes.size() / width;
+  std::vector<double> block(kBlock);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::span<double> values = std::span(block).first(std::min(kBlock, count - begin));
+    doubles_from(tensor.dtype, tensor.bytes.subspan(begin * width, values.size() * width), values);
+    take(std::span<const double>(values), begin);
+  }
+}
+
 template <typename T>
 void put(std::byte* out, T value) {
   std::memcpy(out, &value, sizeof value);
@@ -25,34 +40,38 @@ void put(std::byte* out, T value) {
 
 Tensor cast_tensor(const Tensor& tensor, Dtype dtype) {
   if (tensor.dtype == dtype) return tensor;
-  constexpr std::size_t kBlock = 4096;
-  const std::size_t from = dtype_size(tensor.dtype), to = dtype_size(dtype);
-  const std::size_t count = tensor.bytes.size() / from;
-  const auto bytes = std::make_shared<std::vector<std::byte>>(count * to);
-  std::vector<double> block(kBlock);
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t n = std::min(kBlock, count - begin);
-    const std::span<double> values = std::span(block).first(n);
-    doubles_from(tensor.dtype, tensor.bytes.subspan(begin * from, n * from), values);
-    std::byte* out = bytes->data() + begin * to;
-    for (std::size_t i = 0; i < n; ++i, out += to) {
+  const std::size_t width = dtype_size(dtype);
+  const std::size_t count = tensor.bytes.size() / dtype_size(tensor.dtype);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(count * width);
+  each_block(tensor, [&](std::span<const double> values, std::size_t begin) {
+    std::byte* out = bytes->data() + begin * width;
+    for (const double value : values) {
       switch (dtype) {
         case Dtype::kF64:
-          put(out, values[i]);
+          put(out, value);
           break;
         case Dtype::kF16:
-          put(out, f16_from_float(rounded_to_odd(values[i])));
+          put(out, f16_from_float(rounded_to_odd(value)));
           break;
         case Dtype::kBF16:
-          put(out, bf16_from_float(rounded_to_odd(values[i])));
+          put(out, bf16_from_float(rounded_to_odd(value)));
           break;
         default:
-          put(out, static_cast<float>(values[i]));
+          put(out, static_cast<float>(value));
           break;
       }
+      out += width;
     }
-  }
+  });
   return {tensor.name, dtype, tensor.shape, *bytes, bytes};
+}
+
+Index count_infinite(const Tensor& tensor) {
+  Index count = 0;
+  each_block(tensor, [&](std::span<const double> values, std::size_t) {
+    count += std::ranges::count_if(values, [](double value) { return std::isinf(value); });
+  });
+  return count;
 }
 
 }  // namespace prenorm

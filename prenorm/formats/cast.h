@@ -11,4 +11,7 @@ namespace prenorm {
 // Requires: both types are floating-point (dtype_is_floating_point).
 Tensor cast_tensor(const Tensor& tensor, Dtype dtype);
 
+// How many elements are infinite. Requires: its type is floating-point.
+Index count_infinite(const Tensor& tensor);
+
 }  // namespace prenorm

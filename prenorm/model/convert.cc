@@ -1,5 +1,7 @@
 #include "prenorm/model/convert.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -40,9 +42,23 @@ bool is_block_matrix(const Tensor& t) {
   return t.shape.size() == 2 && t.name.starts_with("transformer.h.");
 }
 
+std::string_view config_dtype(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF64:
+      return "float64";
+    case Dtype::kF16:
+      return "float16";
+    case Dtype::kBF16:
+      return "bfloat16";
+    default:
+      return "float32";
+  }
+}
+
 // The model's parameters in Hugging Face's layout, and biases of zero where it has none.
 std::vector<Tensor> parameters_of(const ModelSource& source, const Gpt& model,
-                                  const std::optional<Dtype>& dtype) {
+                                  const std::optional<Dtype>& dtype,
+                                  std::vector<std::string>& notices) {
   std::map<std::string, const Tensor*> by_name;
   for (const Tensor& t : source.weights.tensors()) by_name[full_parameter_name(t.name)] = &t;
   std::vector<Tensor> out;
@@ -50,6 +66,12 @@ std::vector<Tensor> parameters_of(const ModelSource& source, const Gpt& model,
     Tensor t = *by_name.at(p.name);
     t.name = p.name;
     out.push_back(cast_tensor(t, dtype.value_or(t.dtype)));
+    if (const Index lost = count_infinite(out.back()) - count_infinite(t); lost > 0) {
+      notices.push_back(
+          fmt::format("warning: {}: {} of {} numbers are too large for {} and are now "
+                      "infinite",
+                      p.name, lost, t.size(), config_dtype(*dtype)));
+    }
   }
   return out;
 }
@@ -70,19 +92,6 @@ void add_zero_biases(std::vector<Tensor>& tensors) {
     bias.bytes = *bytes;
     bias.owner = bytes;
     tensors.push_back(std::move(bias));
-  }
-}
-
-std::string_view config_dtype(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF64:
-      return "float64";
-    case Dtype::kF16:
-      return "float16";
-    case Dtype::kBF16:
-      return "bfloat16";
-    default:
-      return "float32";
   }
 }
 
@@ -200,8 +209,8 @@ std::vector<std::string> convert_model(const fs::path& from, const fs::path& fol
                                        const ConvertOptions& options) {
   const ModelSource source = read_model_source(from, options.hints);
   const auto model = model_from_weights(source.config, source.weights, Gpt::Mode::kInference);
-  std::vector<Tensor> tensors = parameters_of(source, *model, options.dtype);
   std::vector<std::string> notices;
+  std::vector<Tensor> tensors = parameters_of(source, *model, options.dtype, notices);
   if (options.layout == WeightLayout::kNanoGpt) check_nanogpt(source.config);
   ensure_directory(folder);
   switch (options.layout) {

@@ -8,7 +8,8 @@ namespace prenorm::cli {
 namespace {
 
 TEST(Interrupt, the_first_signal_is_remembered_with_its_exit_code) {
-  for (const auto& [signal, code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+  for (const auto& [signal, code] :
+       {std::pair(SIGINT, 130), std::pair(SIGTERM, 143), std::pair(SIGHUP, 129)}) {
     const InterruptGuard guard;
     EXPECT_FALSE(guard.requested());
     EXPECT_EQ(guard.exit_code(), 0);
@@ -29,13 +30,15 @@ TEST(InterruptDeath, the_second_signal_ends_the_process_at_once) {
 }
 
 TEST(Interrupt, a_signal_that_is_ignored_stays_ignored) {
-  std::signal(SIGINT, SIG_IGN);
-  {
-    const InterruptGuard guard;
-    std::raise(SIGINT);
-    EXPECT_FALSE(guard.requested());
+  for (const int signal : {SIGINT, SIGHUP}) {  // SIGHUP: by nohup
+    std::signal(signal, SIG_IGN);
+    {
+      const InterruptGuard guard;
+      std::raise(signal);
+      EXPECT_FALSE(guard.requested());
+    }
+    EXPECT_EQ(std::signal(signal, SIG_DFL), SIG_IGN);
   }
-  EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_IGN);
 }
 
 TEST(SaveSignalTest, a_signal_asks_for_one_save_and_ends_nothing) {

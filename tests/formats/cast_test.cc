@@ -45,6 +45,15 @@ TEST(CastTensor, overflow_is_infinite_and_nan_stays_nan) {
   EXPECT_THAT(cast({0.0, 1e-300}, Dtype::kF32), ElementsAre(0.0, 0.0));
 }
 
+TEST(CastTensor, what_became_infinite_is_counted) {
+  const std::vector<double> values = {1e5, -1e5, 1.0, std::nan(""),
+                                      -std::numeric_limits<double>::infinity()};
+  const Tensor t = tensor("x", {5}, std::span(values));
+  EXPECT_EQ(count_infinite(t), 1);
+  EXPECT_EQ(count_infinite(cast_tensor(t, Dtype::kBF16)), 1);
+  EXPECT_EQ(count_infinite(cast_tensor(t, Dtype::kF16)), 3);
+}
+
 TEST(CastTensor, the_same_type_keeps_the_bytes) {
   const std::vector<float> values = {1, 2};
   const Tensor t = tensor("x", {2}, std::span(values));

@@ -94,6 +94,16 @@ TEST_F(Convert, what_nanogpt_cannot_say_is_refused) {
   EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
+TEST_F(Convert, numbers_that_a_type_cannot_hold_are_told) {
+  Gpt model(tiny());
+  model.initialize(3);
+  model.parameters().begin()->value[2] = 1e5f;  // of halves the largest is 65504
+  save_pretrained(model, in_);
+  EXPECT_THAT(convert_model(in_, out_, {.layout = {}, .dtype = Dtype::kF16, .hints = {}}),
+              testing::ElementsAre(HasSubstr("1 of 28 numbers are too large for float16")));
+  EXPECT_TRUE(convert_model(in_, out_, {.layout = {}, .dtype = Dtype::kBF16, .hints = {}}).empty());
+}
+
 TEST_F(Convert, layouts_have_names) {
   EXPECT_EQ(weight_layout_from_name("hf"), WeightLayout::kHf);
   EXPECT_EQ(weight_layout_from_name("nanogpt"), WeightLayout::kNanoGpt);
