@@ -2,6 +2,7 @@
 """Our training step beside PyTorch's, in turn within one run, so that both see the same machine.
 
     bench/compare_training.py --prenorm build/prenorm --python .venv/bin/python [--shape NAME …]
+    bench/compare_training.py --dtype bf16 …      # ours with --dtype bf16, PyTorch's under autocast
 
 For each shape, several rounds of (ours, PyTorch eager, PyTorch compiled where asked); prints the
 best and median step of each, the ratio (above 1: we are faster), and the peak memory of each.
@@ -30,8 +31,8 @@ class Steps:
     """A shape's training step by contender ("prenorm", "torch", "torch compiled"): the best and the
     median in milliseconds, the peak memory in MB, and what each round printed."""
 
-    def __init__(self, shape, prenorm, python, *, compiled, rounds, machine):
-        flags = SHAPES[shape].split() + machine
+    def __init__(self, shape, prenorm, python, *, compiled, rounds, machine, dtype="f32"):
+        flags = [*SHAPES[shape].split(), *machine, "--dtype", dtype]
         torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
         contenders = {"prenorm": [prenorm, "bench", "train", "--json", *flags],
                       "torch": [python, torch_step, *flags]}
@@ -56,18 +57,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="torch.compile too")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="of the products")
     parser.add_argument("--json", action="store_true", help="one JSON object a shape")
     a = parser.parse_args()
     machine = ["--threads", str(a.threads), "--seconds", str(a.seconds)]
     for shape in a.shape:
         steps = Steps(shape, a.prenorm, a.python, compiled=a.compile, rounds=a.rounds,
-                      machine=machine)
+                      machine=machine, dtype=a.dtype)
         best, median, memory = steps.best, steps.median, steps.memory
         if a.json:
             print(json.dumps({"shape": shape, "best_ms": best, "median_ms": median,
                               "peak_rss_mb": memory}), flush=True)
             continue
-        print(f"{shape}: {SHAPES[shape]}, {a.threads} threads")
+        print(f"{shape}: {SHAPES[shape]}, {a.threads} threads, {a.dtype}")
         for name in best:
             print(f"  {name:15} best {best[name]:9.2f} ms  median {median[name]:9.2f} ms  "
                   f"{memory[name]:6.0f} MB   ours is {best[name] / best['prenorm']:.2f} × (best), "

@@ -60,6 +60,7 @@ def main():
                        vocab_size=50257)
     parser.add_argument("--bias", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast")
     a = arguments(parser)
     model = Gpt(a)
     for p in model.parameters():
@@ -72,7 +73,9 @@ def main():
     inputs, targets = torch.randint(a.vocab_size, shape), torch.randint(a.vocab_size, shape)
 
     def step():
-        loss_of(inputs, targets).backward()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.dtype == "bf16"):
+            loss = loss_of(inputs, targets)
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -38,13 +38,17 @@ HWY_INLINE std::uint16_t rounded(float x, float floor) {
   return std::abs(x) < floor ? std::uint16_t{0} : bf16_from_float(x);
 }
 
+HWY_INLINE void store_rounded(VF x, VF floor, std::uint16_t* to) {
+  const auto upper = hn::ShiftRight<16>(rounded_bits(x, floor));
+  hn::StoreU(hn::DemoteTo(DU16(), hn::BitCast(DI(), upper)), DU16(), to);
+}
+
 inline void pack_row(const float* x, Index count, float floor, std::uint16_t* to) {
   const DF d;
   const VF least = hn::Set(d, floor);
   Index i = 0;
   for (; i + kFloatLanes <= count; i += kFloatLanes) {
-    const auto upper = hn::ShiftRight<16>(rounded_bits(hn::LoadU(d, x + i), least));
-    hn::StoreU(hn::DemoteTo(DU16(), hn::BitCast(DI(), upper)), DU16(), to + i);
+    store_rounded(hn::LoadU(d, x + i), least, to + i);
   }
   for (; i < count; ++i) to[i] = rounded(x[i], floor);
 }
@@ -99,6 +103,24 @@ inline void pack_left_transposed(const float* x, Index x_row, Index depth, Index
   for (Index m = 0; m < round_up(rows, kBf16Side); m += kBf16Panel) {
     const Index here = std::clamp<Index>(rows - m, 0, kBf16Panel);
     pair_rows(x + m, x_row, depth, here, floor, words.at[0], 16);
+    transpose_words(words, reinterpret_cast<std::uint32_t*>(to + m * to_row), to_row / 2);
+  }
+}
+
+inline void transpose_left(const std::uint16_t* x, Index x_row, Index rows, std::uint16_t* to,
+                           Index to_row) {
+  const DU32 du;
+  Words words;
+  for (Index m = 0; m < round_up(rows, kBf16Side); m += kBf16Panel) {
+    for (Index j = 0; j < kBf16Depth / 2; ++j) {
+      const std::uint16_t* even = x + 2 * j * x_row + m;
+#pragma GCC unroll 4
+      for (Index i = 0; i < kBf16Panel; i += kFloatLanes) {
+        const auto low = hn::PromoteTo(du, hn::LoadU(DU16(), even + i));
+        const auto high = hn::PromoteTo(du, hn::LoadU(DU16(), even + x_row + i));
+        hn::Store(hn::Or(low, hn::ShiftLeft<16>(high)), du, words.at[j] + i);
+      }
+    }
     transpose_words(words, reinterpret_cast<std::uint32_t*>(to + m * to_row), to_row / 2);
   }
 }

@@ -191,8 +191,45 @@ HWY_INLINE void finish_with(const Then& then, const Epilogue& e, Index m, Index 
   }
 }
 
-void finish(const Epilogue& e, Index m, Index n, Index rows, Index columns, const float* sums,
+// c = sums with the bias, and act(c) rounded to the left operand of another product, with zeros
+// past the last row and column.
+template <Activation kAct>
+void finish_rounded(const Bf16Epilogue& e, Index m, Index n, Index rows, Index columns,
+                    const float* sums, float* c, Index c_row) {
+  const DF d;
+  const VF floor = hn::Set(d, kBf16ValueFloor);
+  alignas(64) float bias[kBf16Side] = {}, part[kFloatLanes];
+  if (e.bias) std::copy_n(e.bias.data() + n, columns, bias);
+  const Index to_row = bf16_left_row(e.rounded.k);
+  std::uint16_t* to = e.rounded.data + m * to_row + n;
+  for (Index i = 0; i < rows; ++i, sums += kBf16Side, c += c_row, to += to_row) {
+    for (Index j = 0; j < kBf16Side; j += kFloatLanes) {
+      const VF sum = hn::Add(hn::Load(d, bias + j), hn::LoadU(d, sums + j));
+      const Index here = std::clamp<Index>(columns - j, 0, kFloatLanes);
+      if (here == kFloatLanes) {
+        hn::StoreU(sum, d, c + j);
+      } else {
+        hn::Store(sum, d, part);
+        std::copy_n(part, here, c + j);
+      }
+      const auto seen = hn::FirstN(d, static_cast<std::size_t>(here));
+      store_rounded(hn::IfThenElseZero(seen, activate<kAct>(sum)), floor, to + j);
+    }
+  }
+  for (Index i = rows; i < kBf16Side; ++i, to += to_row) {
+    std::fill_n(to, kBf16Side, std::uint16_t{0});
+  }
+}
+
+void finish(const Bf16Epilogue& e, Index m, Index n, Index rows, Index columns, const float* sums,
             float* c, Index c_row) {
+  if (e.rounded.data != nullptr) {
+    const auto rounded = e.activation == Activation::kRelu ? finish_rounded<Activation::kRelu>
+                         : e.activation == Activation::kGelu
+                             ? finish_rounded<Activation::kGelu>
+                             : finish_rounded<Activation::kGeluTanh>;
+    return rounded(e, m, n, rows, columns, sums, c, c_row);
+  }
   const auto with = [&](const auto& then)
                         HWY_ATTR { finish_with(then, e, m, n, rows, columns, sums, c, c_row); };
   if (e.residual) return with(AddResidual{e.residual});
@@ -214,6 +251,7 @@ void finish(const Epilogue& e, Index m, Index n, Index rows, Index columns, cons
 
 const Bf16Target kBf16Target = {pack_row,
                                 pack_left_transposed,
+                                transpose_left,
                                 pack_right,
                                 pack_right_transposed,
                                 finish,

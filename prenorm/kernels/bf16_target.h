@@ -6,14 +6,17 @@
 //   left   [M, K]: rows, each `row` elements apart, M to a multiple of 32, K to one of 32
 //   right  [K, N]: panels of 16 columns [panel][K / 2][16][2], N to a multiple of 32
 #pragma once
-#include "prenorm/kernels/matmul.h"
-#include "prenorm/kernels/products.h"
+#include "prenorm/kernels/matmul_bf16.h"
 
 namespace prenorm::kernels {
 
 constexpr Index kBf16Side = 32;   // of a block of c
 constexpr Index kBf16Depth = 32;  // of k that the order of sums `tile` takes together
 constexpr Index kBf16Panel = 16;  // columns of a panel
+
+// Elements from one row of a left operand to the next: a line more than its k, which a power of two
+// apart would share the cache's sets.
+constexpr Index bf16_left_row(Index k) { return round_up(k, kBf16Depth) + 32; }
 
 // A block of c, 32 × 32: goes on with its sums over some pairs of k.
 struct Bf16Block {
@@ -41,13 +44,16 @@ struct Bf16Target {
   // to a multiple of 32.
   void (*pack_left_transposed)(const float* x, Index x_row, Index depth, Index rows, float floor,
                                std::uint16_t* to, Index to_row);
+  // The same from rows that were rounded and padded before.
+  void (*transpose_left)(const std::uint16_t* x, Index x_row, Index rows, std::uint16_t* to,
+                         Index to_row);
   // 32 of k (or `depth`) of the right operand, from x [k, columns] or [columns, k].
   void (*pack_right)(const float* x, Index x_row, Index depth, Index columns, float floor,
                      std::uint16_t* to, Index to_panel);
   void (*pack_right_transposed)(const float* x, Index x_row, Index depth, Index columns,
                                 float floor, std::uint16_t* to, Index to_panel);
   // c = bias + sums, then the epilogue, for [rows, columns] at most 32 × 32 from (m, n) of c.
-  void (*finish)(const Epilogue& epilogue, Index m, Index n, Index rows, Index columns,
+  void (*finish)(const Bf16Epilogue& epilogue, Index m, Index n, Index rows, Index columns,
                  const float* sums, float* c, Index c_row);
   Bf16Kernel dot, tile;  // by fused multiply-adds
 };

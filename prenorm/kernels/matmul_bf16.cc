@@ -12,14 +12,12 @@
 namespace prenorm::kernels {
 namespace {
 
-// Tuning, not arithmetic. A stretch of two panels stays in the nearest cache while the rows of a
-// piece go by; the sums so far are kept in c between stretches.
-constexpr Index kStretch = 512;
+// Tuning, not arithmetic. Some rows of a stretch stay in the nearest cache while columns go by, so
+// that c is written along its rows, and the panels of those columns in the core's next one; the
+// sums so far are kept in c between stretches.
+constexpr Index kStretch = 256, kColumnsTogether = 512;
 constexpr Index kRowGroup = 256, kColumnGroup = 512;
 constexpr Index kPackRows = 32, kPackPanels = 8;
-// A line more than the rows of the left operand, which a power of two apart would share the cache's
-// sets.
-constexpr Index kLineBfloats = 32;
 // Of an operand that a piece packs for itself: half of a core's own cache.
 constexpr Index kOwnElements = Index{1} << 19;
 // A right operand that every piece of rows may read as a whole.
@@ -30,8 +28,7 @@ float floor_of(Bf16Role role) {
 }
 
 Index padded(Index k) { return round_up(k, kBf16Depth); }
-Index left_row(Index k) { return padded(k) + kLineBfloats; }
-Index left_elements(Index m, Index k) { return round_up(m, kBf16Side) * left_row(k); }
+Index left_elements(Index m, Index k) { return Bf16Rows::elements(m, k); }
 
 // Rows [m0, m1) and k [k0, k1) of the left operand, as bf16_target.h describes it.
 void pack_rows(const Bf16Target& target, const Bf16Operand& a, Index m0, Index m1, Index k0,
@@ -48,6 +45,12 @@ void pack_rows(const Bf16Target& target, const Bf16Operand& a, Index m0, Index m
 void pack_columns(const Bf16Target& target, const Bf16Operand& a, Index m0, Index m1, Index k0,
                   Index k1, std::uint16_t* to, Index row) {
   for (Index k = k0; k < k1; k += kBf16Depth) {
+    if (a.rounded.data != nullptr) {
+      const Index from_row = bf16_left_row(a.rounded.k);
+      target.transpose_left(a.rounded.data + k * from_row + m0, from_row, m1 - m0, to + (k - k0),
+                            row);
+      continue;
+    }
     target.pack_left_transposed(a.matrix[k].data() + m0, a.matrix.stride(0),
                                 std::min(kBf16Depth, k1 - k), m1 - m0, floor_of(a.role),
                                 to + (k - k0), row);
@@ -95,7 +98,7 @@ Index strip_of(Index count, int threads, Index groups) {
 struct Product {
   Index m, n, k;
   Matrix c;
-  const Epilogue& epilogue;
+  const Bf16Epilogue& epilogue;
   Grid grid;
   Bf16Operand left_source = {}, right_source = {};
   bool left_transposed = false;
@@ -143,7 +146,7 @@ class Piece {
   // Where the operands of [k, end) stand, packed here where they are not yet.
   void place(Index k, Index end) {
     first_ = k;
-    row_ = left_row(p_.left == nullptr ? p_.own_depth() : p_.k);
+    row_ = bf16_left_row(p_.left == nullptr ? p_.own_depth() : p_.k);
     panel_ = (p_.right == nullptr ? p_.own_depth() : padded(p_.k)) * kBf16Panel;
     left_ = p_.left + m0_ * row_ + k;
     right_ = p_.right + n0_ / kBf16Panel * panel_ + k * kBf16Panel;
@@ -164,11 +167,14 @@ class Piece {
     b.depth = padded(std::min(kStretch, end - k));
     const bool opens = k == 0 && !p_.epilogue.accumulate;
     const bool finishes = k + kStretch >= p_.k && !p_.epilogue.accumulate;
-    for (Index n = n0_; n < n1_; n += kBf16Side) {
-      b.right = right_ + (n - n0_) / kBf16Panel * panel_ + (k - first_) * kBf16Panel;
+    for (Index begin = n0_; begin < n1_; begin += kColumnsTogether) {
+      const Index last = std::min(n1_, begin + kColumnsTogether);
       for (Index m = m0_; m < m1_; m += kBf16Side) {
         b.left = left_ + (m - m0_) * row_ + (k - first_);
-        block(b, m, n, opens, finishes);
+        for (Index n = begin; n < last; n += kBf16Side) {
+          b.right = right_ + (n - n0_) / kBf16Panel * panel_ + (k - first_) * kBf16Panel;
+          block(b, m, n, opens, finishes);
+        }
       }
     }
   }
@@ -184,11 +190,24 @@ class Piece {
     b.to = whole && !finishes ? c : sums;
     b.to_row = whole && !finishes ? stride : kBf16Side;
     if (b.from == sums) copy(c, stride, rows, columns, sums, kBf16Side);
+    if (finishes) fetch_operand(m, n, rows);
     kernel_.block(b);
     if (finishes) {
       target_.finish(p_.epilogue, m, n, rows, columns, sums, c, stride);
     } else if (!whole) {
       copy(sums, kBf16Side, rows, columns, c, stride);
+    }
+  }
+
+  // What the epilogue will read, meanwhile.
+  void fetch_operand(Index m, Index n, Index rows) const {
+    const ConstMatrix& operand =
+        p_.epilogue.residual ? p_.epilogue.residual : p_.epilogue.activation_input;
+    if (!operand) return;
+    constexpr Index kLineFloats = 16;
+    for (Index i = m; i < m + rows; ++i) {
+      __builtin_prefetch(operand[i].data() + n);
+      __builtin_prefetch(operand[i].data() + n + kLineFloats);
     }
   }
 
@@ -228,32 +247,39 @@ struct Scratch {
   std::uint16_t *left, *right;
 
   Scratch(const Runtime& run, Index left_size, Index right_size) {
-    const Index room = round_up(left_size, kLineBfloats);
+    constexpr Index kLine = 32;
+    const Index room = round_up(left_size, kLine);
     const auto elements = static_cast<std::size_t>(room + right_size);
     left = reinterpret_cast<std::uint16_t*>(run.shared_scratch((elements + 1) / 2));
     right = left + room;
   }
 };
 
-// Where a product is by rows, each piece packs its own.
-Grid grid_by_rows(const Runtime& run, Index m, Index n, Index k, bool& by_rows) {
-  const Index strip = strip_of(m, run.threads(), 4);
-  by_rows = strip > 0 && Bf16Panels::elements(k, n) <= kSharedElements;
-  if (by_rows) return {strip, round_up(n, kBf16Side)};
-  return square_grid(m, n, run.threads());
-}
+// How the left operand comes to the pieces: each packs its own rows where there are enough of them,
+// otherwise it is packed for all, unless it was rounded before.
+struct Plan {
+  Grid grid;
+  bool by_rows, packs_left;
 
-// `panels` may be in the shared scratch, behind left_size elements.
+  Plan(const Runtime& run, const Bf16Operand& a, Index k, Index n) {
+    const Index strip = strip_of(a.rows(), run.threads(), 4);
+    by_rows = strip > 0 && Bf16Panels::elements(k, n) <= kSharedElements;
+    grid = by_rows ? Grid{strip, round_up(n, kBf16Side)} : square_grid(a.rows(), n, run.threads());
+    packs_left = !by_rows && a.rounded.data == nullptr;
+  }
+};
+
+// `left` is scratch for the left operand where the plan packs it.
 void multiply(const Runtime& run, Products products, const Bf16Operand& a, const Bf16Panels& b,
-              Matrix c, const Epilogue& epilogue, const Grid& grid, std::uint16_t* left) {
-  const Index m = a.matrix.dim(0);
-  Product p{m, b.n, b.k, c, epilogue, grid};
+              Matrix c, const Bf16Epilogue& epilogue, const Plan& plan, std::uint16_t* left) {
+  const Index m = a.rows();
+  Product p{m, b.n, b.k, c, epilogue, plan.grid};
   p.right = b.data;
   p.left_source = a;
-  p.left = left;
-  if (left != nullptr) {
+  p.left = plan.packs_left ? left : a.rounded.data;
+  if (plan.packs_left) {
     const Bf16Target& target = bf16_target(run.isa());
-    const Index row = left_row(b.k);
+    const Index row = bf16_left_row(b.k);
     run.pool().run(ceil_div(m, kPackRows), [&](Index piece, int) {
       const Index begin = piece * kPackRows;
       pack_rows(target, a, begin, std::min(m, begin + kPackRows), 0, b.k, left + begin * row, row);
@@ -264,6 +290,7 @@ void multiply(const Runtime& run, Products products, const Bf16Operand& a, const
 
 }  // namespace
 
+Index Bf16Rows::elements(Index m, Index k) { return round_up(m, kBf16Side) * bf16_left_row(k); }
 Index Bf16Panels::elements(Index k, Index n) { return padded(k) * round_up(n, kBf16Side); }
 
 void pack_panels(const Runtime& run, const Right& source, Bf16Role role, const Bf16Panels& to) {
@@ -286,43 +313,41 @@ void pack_panels(const Runtime& run, const Right& source, Bf16Role role, const B
 }
 
 void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, const Bf16Panels& b,
-                 Matrix c, const Epilogue& epilogue) {
-  const Index m = a.matrix.dim(0);
-  assert(a.matrix.dim(1) == b.k && c.dim(0) == m && c.dim(1) == b.n && !epilogue.accumulate);
+                 Matrix c, const Bf16Epilogue& epilogue) {
+  const Index m = a.rows();
+  assert(a.columns() == b.k && c.dim(0) == m && c.dim(1) == b.n && !epilogue.accumulate);
   if (m == 0 || b.n == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, b.n, b.k), 0.0);
-  bool by_rows = false;
-  const Grid grid = grid_by_rows(run, m, b.n, b.k, by_rows);
-  std::uint16_t* left = by_rows ? nullptr : Scratch(run, left_elements(m, b.k), 0).left;
-  multiply(run, products, a, b, c, epilogue, grid, left);
+  const Plan plan(run, a, b.k, b.n);
+  const Scratch scratch(run, plan.packs_left ? left_elements(m, b.k) : 0, 0);
+  multiply(run, products, a, b, c, epilogue, plan, scratch.left);
 }
 
 void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, const Right& b,
-                 Bf16Role b_role, Matrix c, const Epilogue& epilogue) {
-  const Index m = a.matrix.dim(0), k = b.k(), n = b.n();
-  assert(a.matrix.dim(1) == k && c.dim(0) == m && c.dim(1) == n && !epilogue.accumulate);
+                 Bf16Role b_role, Matrix c, const Bf16Epilogue& epilogue) {
+  const Index m = a.rows(), k = b.k(), n = b.n();
+  assert(a.columns() == k && c.dim(0) == m && c.dim(1) == n && !epilogue.accumulate);
   if (m == 0 || n == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, n, k), 0.0);
-  bool by_rows = false;
-  const Grid grid = grid_by_rows(run, m, n, k, by_rows);
-  const Scratch scratch(run, by_rows ? 0 : left_elements(m, k), Bf16Panels::elements(k, n));
+  const Plan plan(run, a, k, n);
+  const Scratch scratch(run, plan.packs_left ? left_elements(m, k) : 0, Bf16Panels::elements(k, n));
   const Bf16Panels panels{scratch.right, k, n};
   pack_panels(run, b, b_role, panels);
-  multiply(run, products, a, panels, c, epilogue, grid, by_rows ? nullptr : scratch.left);
+  multiply(run, products, a, panels, c, epilogue, plan, scratch.left);
 }
 
 // Each piece packs its part of the wider operand and reads all of the other one.
 void matmul_transposed_accumulate_bf16(const Runtime& run, Products products, const Bf16Operand& a,
                                        const Bf16Operand& b, Matrix c) {
-  const Index k = a.matrix.dim(0), m = a.matrix.dim(1), n = b.matrix.dim(1);
-  assert(b.matrix.dim(0) == k && c.dim(0) == m && c.dim(1) == n);
+  const Index k = a.rows(), m = a.columns(), n = b.columns();
+  assert(b.rows() == k && b.rounded.data == nullptr && c.dim(0) == m && c.dim(1) == n);
   if (m == 0 || n == 0 || k == 0) return;
   const ProfileScope scope(run, Part::kMatmul, flops(m, n, k), 0.0);
   const Bf16Target& target = bf16_target(run.isa());
   const bool own_left = m > n;
   const Index strip = strip_of(std::max(m, n), run.threads(), 3);
   const Index side = strip > 0 ? strip : kBf16Side;
-  Epilogue epilogue;
+  Bf16Epilogue epilogue;
   epilogue.accumulate = true;
   Product p{
       m,        n,
@@ -340,7 +365,7 @@ void matmul_transposed_accumulate_bf16(const Runtime& run, Products products, co
     run.pool().run(ceil_div(k, kBf16Depth), [&](Index piece, int) {
       const Index k0 = piece * kBf16Depth;
       pack_columns(target, a, 0, m, k0, std::min(k, k0 + kBf16Depth), scratch.left + k0,
-                   left_row(k));
+                   bf16_left_row(k));
     });
   }
   compute(run, products, p);

@@ -23,10 +23,30 @@ namespace prenorm::kernels {
 enum class Bf16Role { kValue, kGradient };
 constexpr float kBf16ValueFloor = 0x1p-40f, kBf16GradientFloor = 0x1p-70f;
 
-// A matrix of floats as an operand.
+// A matrix [M, K] that was rounded already, by an epilogue, for products that it is the left
+// operand of. The memory belongs to the caller.
+struct Bf16Rows {
+  std::uint16_t* data = nullptr;  // on a line of the cache
+  Index m = 0, k = 0;
+
+  static Index elements(Index m, Index k);
+};
+
+// A matrix as an operand: of floats, or rounded already.
 struct Bf16Operand {
   ConstMatrix matrix;
   Bf16Role role = Bf16Role::kValue;
+  Bf16Rows rounded = {};  // if it has data, the matrix in place of `matrix`
+
+  Index rows() const { return rounded.data == nullptr ? matrix.dim(0) : rounded.m; }
+  Index columns() const { return rounded.data == nullptr ? matrix.dim(1) : rounded.k; }
+};
+
+struct Bf16Epilogue : Epilogue {
+  Bf16Epilogue() = default;
+  Bf16Epilogue(const Epilogue& epilogue) : Epilogue(epilogue) {}  // NOLINT: implicit on purpose
+
+  Bf16Rows rounded;  // act(sum) goes here, as values, in place of `activated`
 };
 
 // A right operand [K, N], rounded and in the order in which the kernels read it, for several
@@ -43,9 +63,9 @@ void pack_panels(const Runtime& run, const Right& source, Bf16Role role, const B
 // c = a b with the epilogue, which may not accumulate. a: [M, K] with any row stride, c: [M, N].
 // Requires: products are in bfloat16, c overlaps no operand, `b` is not packed.
 void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, const Right& b,
-                 Bf16Role b_role, Matrix c, const Epilogue& epilogue);
+                 Bf16Role b_role, Matrix c, const Bf16Epilogue& epilogue);
 void matmul_bf16(const Runtime& run, Products products, const Bf16Operand& a, const Bf16Panels& b,
-                 Matrix c, const Epilogue& epilogue);
+                 Matrix c, const Bf16Epilogue& epilogue);
 
 // c += aᵀ b: the weight gradient. a: [K, M], b: [K, N], c: [M, N].
 // Requires: c holds zeros or what such products left there.

@@ -9,7 +9,9 @@ class FeedForward {
   struct Saved {
     Matrix hidden;     // [N, F]: x W1 + b1
     Matrix activated;  // [N, F]: scratch of both passes; layers of a stack may share it
-    Matrix gradient;   // [N, F]: scratch of backward(); may be shared likewise
+    // With products in bfloat16, in its place and kept: the activated numbers, rounded.
+    kernels::Bf16Rows rounded = {};
+    Matrix gradient;  // [N, F]: scratch of backward(); may be shared likewise
   };
 
   // Registers NAME.c_fc and NAME.c_proj. Widths: C in and out, F inside.
@@ -17,6 +19,10 @@ class FeedForward {
               Activation activation, bool bias = true);
 
   Saved plan(Arena& arena, Index rows) const;
+  // The part of it that depends on the products: one of both, the other without data. A layer of a
+  // stack may be given its `activated`.
+  Matrix plan_activated(Arena& arena, Index rows) const;
+  kernels::Bf16Rows plan_rounded(Arena& arena, Index rows) const;
 
   // x, y: [N, C]. Overwrites y.
   void forward(const Runtime& run, ConstMatrix x, Matrix y, Saved& saved) const {
@@ -38,6 +44,7 @@ class FeedForward {
   Linear in_;   // [C, F]
   Linear out_;  // [F, C]
   Index inner_;
+  Products products_ = Products::kFloat32;
 };
 
 }  // namespace prenorm

@@ -24,31 +24,49 @@ void Linear::pack(const Runtime& run, kernels::WeightFormat format) {
   packed_ = kernels::PackedMatrix(run, kernels::Right::plain(weight_.matrix()), format);
 }
 
+void Linear::check(Index x_rows, Index x_columns, ConstMatrix dx, ConstMatrix y,
+                   std::string_view y_name) const {
+  const float* none = nullptr;  // what is checked is its shape
+  check_shape("Linear", name_, "x", ConstMatrix(none, {x_rows, x_columns}), -1, in_);
+  check_shape("Linear", name_, y_name, y, x_rows, out_);
+  if (dx) check_shape("Linear", name_, "dx", dx, x_rows, in_);
+}
+
 void Linear::forward(const Runtime& run, ConstMatrix x, Matrix y, kernels::Epilogue then) const {
-  check_shape("Linear", name_, "x", x, -1, in_);
-  check_shape("Linear", name_, "y", y, x.dim(0), out_);
+  if (products_ != Products::kFloat32)
+    return forward(run, kernels::Bf16Operand{x, kValue}, y, then);
+  check(x.dim(0), x.dim(1), {}, y, "y");
   then.bias = bias_ == nullptr ? ConstVector() : bias_->vector();
-  if (products_ == Products::kFloat32) return kernels::matmul(run, x, right(run), y, then);
-  kernels::matmul_bf16(run, products_, {x, kValue}, kernels::Right::plain(weight_.matrix()), kValue,
-                       y, then);
+  kernels::matmul(run, x, right(run), y, then);
+}
+
+void Linear::forward(const Runtime& run, const kernels::Bf16Operand& x, Matrix y,
+                     kernels::Bf16Epilogue then) const {
+  check(x.rows(), x.columns(), {}, y, "y");
+  then.bias = bias_ == nullptr ? ConstVector() : bias_->vector();
+  kernels::matmul_bf16(run, products_, x, kernels::Right::plain(weight_.matrix()), kValue, y, then);
 }
 
 // y = x W + b:  dx = dy Wᵀ,  dW = xᵀ dy,  db = Σ_n dy[n].
 void Linear::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Matrix dx,
                       const kernels::Epilogue& then) {
-  check_shape("Linear", name_, "x", x, -1, in_);
-  check_shape("Linear", name_, "dy", dy, x.dim(0), out_);
-  check_shape("Linear", name_, "dx", dx, x.dim(0), in_);
-  if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
-  const auto transposed = kernels::Right::transposed(weight_.matrix());
-  if (products_ == Products::kFloat32) {
-    kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
-    kernels::matmul(run, dy, transposed, dx, then);
-    return;
+  if (products_ != Products::kFloat32) {
+    return backward(run, dy, kernels::Bf16Operand{x, kValue}, dx, then);
   }
-  kernels::matmul_transposed_accumulate_bf16(run, products_, {x, kValue}, {dy, kGradient},
+  check(x.dim(0), x.dim(1), dx, dy, "dy");
+  if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
+  kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
+  kernels::matmul(run, dy, kernels::Right::transposed(weight_.matrix()), dx, then);
+}
+
+void Linear::backward(const Runtime& run, ConstMatrix dy, const kernels::Bf16Operand& x, Matrix dx,
+                      const kernels::Epilogue& then) {
+  check(x.rows(), x.columns(), dx, dy, "dy");
+  if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
+  kernels::matmul_transposed_accumulate_bf16(run, products_, x, {dy, kGradient},
                                              weight_.grad_matrix());
-  kernels::matmul_bf16(run, products_, {dy, kGradient}, transposed, kValue, dx, then);
+  kernels::matmul_bf16(run, products_, {dy, kGradient},
+                       kernels::Right::transposed(weight_.matrix()), kValue, dx, then);
 }
 
 }  // namespace prenorm

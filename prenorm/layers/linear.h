@@ -34,12 +34,21 @@ class Linear {
   // change. Call again after changing them.
   void pack(const Runtime& run, kernels::WeightFormat format = kernels::WeightFormat::kFloat32);
 
+  // The same in bfloat16 (set_products()), of an x that was rounded already or to be.
+  void forward(const Runtime& run, const kernels::Bf16Operand& x, Matrix y,
+               kernels::Bf16Epilogue then) const;
+  void backward(const Runtime& run, ConstMatrix dy, const kernels::Bf16Operand& x, Matrix dx,
+                const kernels::Epilogue& then);
+
   // What the products of both passes are computed in from now on; sums, biases and gradients stay
   // in float32. In bfloat16 a packed weight is not used.
   void set_products(Products products) { products_ = products; }
 
  private:
   kernels::Right right(const Runtime& run) const;
+  // Shapes of a pass; an empty dx is none.
+  void check(Index x_rows, Index x_columns, ConstMatrix dx, ConstMatrix y,
+             std::string_view y_name) const;
 
   std::string name_;
   Index in_, out_;

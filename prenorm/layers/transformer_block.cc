@@ -44,7 +44,7 @@ TransformerBlock::Shared TransformerBlock::plan_shared(Arena& arena, Index batch
   Shared s;
   s.norm = arena.matrix(rows, width);
   s.branch = arena.matrix(rows, width);
-  s.activated = arena.matrix(rows, options_.inner);
+  s.activated = feed_forward_.plan_activated(arena, rows);
   if (backward) {
     // The feed-forward network is done with its gradient before attention begins with its own.
     arena.overlap([&] { s.inner = arena.matrix(rows, options_.inner); },
@@ -68,6 +68,7 @@ TransformerBlock::Saved TransformerBlock::plan(Arena& arena, Index batch, Index 
   s.attention.dattended = shared.dattended;
   s.feed_forward.hidden = arena.matrix(rows, options_.inner);
   s.feed_forward.activated = shared.activated;
+  s.feed_forward.rounded = feed_forward_.plan_rounded(arena, rows);
   s.feed_forward.gradient = shared.inner;
   s.ln_1 = ln_1_.plan(arena, rows);
   s.ln_2 = ln_2_.plan(arena, rows);

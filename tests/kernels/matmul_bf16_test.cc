@@ -238,6 +238,46 @@ TEST(MatmulBf16, the_weight_gradient_goes_on_from_what_c_holds_and_splits_at_mul
   }
 }
 
+TEST(MatmulBf16, rows_rounded_by_an_epilogue_give_the_bits_of_the_activated_floats) {
+  constexpr auto kValue = Bf16Role::kValue;
+  for (const Shape& s : {Shape{45, 70, 53}, {32, 33, 64}, {600, 40, 90}}) {
+    const TestMatrix a = TestMatrix::random(s.m, s.k, 1), b = TestMatrix::random(s.k, s.n, 2);
+    const TestMatrix bias = TestMatrix::random(1, s.n, 3), next = TestMatrix::random(s.n, 41, 4);
+    const TestMatrix dy = TestMatrix::random(s.m, 41, 5);
+    const Buffer memory(static_cast<std::size_t>(Bf16Rows::elements(s.m, s.n)) * 2);
+    const Bf16Rows rows{reinterpret_cast<std::uint16_t*>(memory.bytes().data()), s.m, s.n};
+    for (Products products : kOrders) {
+      for (Activation act : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+        on_every_runtime([&](const Runtime& run) {
+          std::ranges::fill(memory.floats(), std::nanf(""));  // padding is written too
+          TestMatrix c(s.m, s.n), hidden(s.m, s.n, 1), activated(s.m, s.n);
+          Bf16Epilogue e;
+          e.bias = bias.view()[0];
+          e.activation = act;
+          e.activated = activated.view();
+          matmul_bf16(run, products, {a.view()}, Right::plain(b.view()), kValue, c.view(), e);
+          e.activated = Matrix();
+          e.rounded = rows;
+          matmul_bf16(run, products, {a.view()}, Right::plain(b.view()), kValue, hidden.view(), e);
+          EXPECT_TRUE(same_bits(hidden, c));
+          TestMatrix y(s.m, 41), want_y(s.m, 41), dweight(s.n, 41), want_dweight(s.n, 41);
+          const Bf16Operand floats{activated.view()}, rounded{{}, kValue, rows};
+          const auto multiply = [&](const Bf16Operand& x, TestMatrix& product,
+                                    TestMatrix& gradient) {
+            matmul_bf16(run, products, x, Right::plain(next.view()), kValue, product.view(), {});
+            matmul_transposed_accumulate_bf16(run, products, x, {dy.view(), Bf16Role::kGradient},
+                                              gradient.view());
+          };
+          multiply(floats, want_y, want_dweight);
+          multiply(rounded, y, dweight);
+          EXPECT_TRUE(same_bits(y, want_y));
+          EXPECT_TRUE(same_bits(dweight, want_dweight));
+        });
+      }
+    }
+  }
+}
+
 TEST(MatmulBf16, panels_that_are_kept_give_the_same_bits) {
   const TestMatrix a = TestMatrix::random(50, 90, 1), b = TestMatrix::random(90, 70, 2);
   for (Products products : kOrders) {
