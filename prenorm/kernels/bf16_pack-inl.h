@@ -24,7 +24,6 @@ using DU16 = hn::Rebind<std::uint16_t, DF>;
 
 // The number's bfloat16 in the upper half, as bf16_from_float, and something in the lower.
 HWY_INLINE hn::Vec<DU32> rounded_bits(VF x, VF floor) {
-  const DF d;
   const DU32 du;
   const hn::Vec<DU32> bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
