@@ -29,6 +29,9 @@ constexpr int kVectors = kPanels * kFloatVectors;
 
 // Both numbers of each pair, widened.
 struct Pair {
+  // Written out, because GCC compiles implicit ones without the target's options.
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(VF e, VF o) : even(e), odd(o) {}
   VF even, odd;
 };
 HWY_INLINE Pair widen_pair(hn::Vec<DU32> words) {
