@@ -3,33 +3,28 @@
 in turn within one run.
 
     bench/compare.py --prenorm build/prenorm --python .venv/bin/python [--write docs/performance.md]
-    bench/compare.py --llama-bench PATH --gguf gpt2-f32.gguf
+    bench/compare.py --only generation --llama-cpp BIN --gguf-f32 FILE --gguf-f16 FILE \\
+                     --ctranslate2 FOLDER --gpt2 FOLDER
 
-Peers: PyTorch eager and compiled, Hugging Face's transformers; llama.cpp's llama-bench where it is
-named, with a GPT-2 124M of its own format. A ratio above 1: we are faster. Takes about ten minutes;
---quick one or two. Only ratios within one run count: other programs on the machine change both sides.
+Peers: PyTorch eager and compiled, Hugging Face's transformers; where they are named llama.cpp (the
+folder of llama-batched-bench and llama-completion; `convert_hf_to_gguf.py GPT2 --outtype f32`) and
+CTranslate2 (see bench/ctranslate2_generate.py), each with a GPT-2 124M of its own format. A ratio
+above 1: we are faster. Takes about ten minutes; --quick one or two. Only ratios within one run
+count: other programs on the machine change both sides.
 """
 import argparse
 import datetime
-import json
 import pathlib
 import platform
-import subprocess
 import sys
 
 import compare_training
+from generation_peers import lines_of, peers_of, seconds_of
 
 HERE = pathlib.Path(__file__).parent
 TRAINING = ["width128", "width384", "gpt2"]
 GENERATION = [("one sequence, f32", 1, "f32"), ("one sequence, bf16", 1, "bf16"),
               ("8 sequences, f32", 8, "f32")]
-
-
-def lines_of(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]}: {done.stderr.strip().splitlines()[-1:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def table(header, rows):
@@ -76,33 +71,42 @@ class Comparison:
                       "memory"], rows)
 
     def generation(self):
+        peers = peers_of(self.a, self.flags)
         rows = []
         for name, sequences, weights in GENERATION:
-            flags = ["--sequences", str(sequences)]
-            ours = self.prenorm("generate", "--vocab-size", "50257", "--weights", weights, *flags)
-            theirs = self.torch("torch_generate.py", *flags)
-            results = [(lines_of(ours)[-1], lines_of(theirs)[-1]) for _ in range(self.a.rounds)]
-            for what in ("prompt", "decode"):
+            command = self.prenorm("generate", "--vocab-size", "50257", "--weights", weights,
+                                   "--sequences", str(sequences))
+            ours, theirs = [], {peer.name: [] for peer in peers}
+            for _ in range(self.a.rounds):
+                ours.append(lines_of(command)[-1])
+                for peer in peers:
+                    theirs[peer.name].append(peer.speeds(sequences, weights))
+            for k, what in enumerate(("prompt", "decode")):
                 key = what + "_tokens_per_second"
-                mine, other = (max(r[i][key] for r in results) for i in (0, 1))
-                best = max((r[0] for r in results), key=lambda r: r[key])
+                best = max(ours, key=lambda r: r[key])
                 if what == "prompt":
                     share = best["prompt_gflops_per_second"] / best["peak_gflops_per_second"]
                     limit = f"{100 * share:.0f} % of the peak"
                 else:
                     limit = (f"weights at {best['weights_gb_per_second']:.1f} of "
                              f"{best['read_gb_per_second']:.1f} GB/s")
-                rows.append([f"{name}, {what}", f"{mine:,.0f} tokens/s, {limit}",
-                             f"{other:,.0f}", f"{mine / other:.2f} ×"])
-                print(f"generation: {rows[-1]}", file=sys.stderr, flush=True)
-        return table(["GPT-2 124M", "prenorm", "transformers", "ratio"], rows)
+                row = [f"{name}, {what}", f"{best[key]:,.0f} tokens/s, {limit}"]
+                for results in theirs.values():
+                    other = None if None in results else max(r[k] for r in results)
+                    row.append(f"{other:,.0f} ({best[key] / other:.2f} ×)" if other else "")
+                rows.append(row)
+                print(f"generation: {row}", file=sys.stderr, flush=True)
+        out = table(["GPT-2 124M", "prenorm", *(peer.name for peer in peers)], rows)
+        return out + self.start(peers[-1]) if self.a.gpt2 else out
 
-    def llama(self):
-        command = [self.a.llama_bench, "-m", self.a.gguf, "-p", "512", "-n", "64", "-t",
-                   str(self.a.threads), "-o", "jsonl"]
-        rows = [[f"{r['n_prompt']} + {r['n_gen']}", f"{r['avg_ts']:.1f} tokens/s"]
-                for r in lines_of(command)]
-        return table(["llama.cpp, prompt + new", "speed"], rows)
+    def start(self, llama):
+        """From the start of the process to its end after one token."""
+        calls = 3 * self.a.rounds
+        ours = seconds_of([self.a.prenorm, "generate", "-m", self.a.gpt2, "-p", "Hello", "-n", "1",
+                           "--temp", "0", "--threads", str(self.a.threads)], calls)
+        theirs = llama.start(calls)
+        return table(["start to one token, float32", "prenorm", "llama.cpp"],
+                     [["GPT-2 124M", f"{ours:.2f} s", f"{theirs:.2f} s ({theirs / ours:.2f} ×)"]])
 
     def attention(self):
         ours, theirs = [], []
@@ -145,20 +149,26 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="one short round")
-    parser.add_argument("--llama-bench", help="llama.cpp's benchmark program")
-    parser.add_argument("--gguf", help="the model for it")
+    parser.add_argument("--llama-cpp", type=pathlib.Path, help="folder of llama.cpp's programs")
+    parser.add_argument("--gguf-f32", help="the model for it")
+    parser.add_argument("--gguf-f16", help="the same in half precision, beside our bf16")
+    parser.add_argument("--ctranslate2", help="folder of the model for CTranslate2")
+    parser.add_argument("--gpt2", help="a GPT-2 124M as Hugging Face's folder, to time the start")
+    parser.add_argument("--only", help="parts whose names hold this")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="the page to write")
     a = parser.parse_args()
     if a.quick:
         a.rounds, a.seconds = 1, 1.5
-    if bool(a.llama_bench) != bool(a.gguf):
-        parser.error("--llama-bench and --gguf: expected both or none, found one")
+    if bool(a.llama_cpp) != bool(a.gguf_f32):
+        parser.error("--llama-cpp and --gguf-f32: expected both or none, found one")
+    if a.gpt2 and not a.llama_cpp:
+        parser.error("--gpt2: expected --llama-cpp to compare with, found none")
     comparison = Comparison(a)
     parts = [("Limits", comparison.limits), ("Training", comparison.training),
              ("Generation", comparison.generation), ("Attention", comparison.attention),
              ("Layers", comparison.layers)]
-    if a.llama_bench:
-        parts.insert(3, ("llama.cpp", comparison.llama))
+    if a.only:
+        parts = [part for part in parts if a.only.lower() in part[0].lower()]
     processor = platform.processor() or platform.machine()
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
