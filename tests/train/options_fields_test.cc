@@ -26,14 +26,14 @@ TEST(OptionsFields, names_every_field_once) {
   EXPECT_EQ(names.size(), fields.size());
 }
 
-TEST(OptionsFields, what_decides_the_windows_of_a_step_must_stay) {
+TEST(OptionsFields, what_decides_the_windows_and_the_bits_of_a_step_must_stay) {
   std::set<std::string> stay;
   const TrainOptions options;
   visit_train_options(options, [&](const char* name, const auto&, OnResume rule) {
     if (rule == OnResume::kMustStay) stay.insert(name);
   });
   EXPECT_EQ(stay, (std::set<std::string>{"batch_size", "gradient_accumulation_steps", "seed",
-                                         "init", "val_fraction"}));
+                                         "init", "val_fraction", "dtype"}));
 }
 
 }  // namespace
