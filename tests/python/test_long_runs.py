@@ -62,8 +62,13 @@ def test_the_first_signal_saves_and_the_second_ends_at_once(training):
 
 def test_a_terminal_that_is_closed_saves(training):
     leader, terminal = os.openpty()
+
+    def own_terminal():
+        fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and then for good
+
     process = training.start(*ENDLESS, stdout=terminal, stderr=terminal, start_new_session=True,
-                             preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
+                             preexec_fn=own_terminal)
     os.close(terminal)
     wait_until(lambda: training.file("metrics.jsonl").exists() and len(training.metrics()) > 2,
                process)
