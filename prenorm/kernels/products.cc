@@ -1,9 +1,6 @@
 #include "prenorm/kernels/products.h"
 
 #include <cstdint>
-#include <string>
-
-#include "prenorm/base/error.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -58,20 +55,10 @@ const Units& units() {
 }  // namespace
 
 std::string_view to_string(Products products) {
-  for (const auto& [name, value] : kProducts) {
-    if (value == products) return name;
-  }
-  throw ConfigError("dtype: expected known products, found another number");
+  return name_in(kProducts, products, "dtype", "known products");
 }
 
-Products products_from_string(std::string_view name) {
-  std::string known;
-  for (const auto& [each, value] : kProducts) {
-    if (each == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(each);
-  }
-  throw ConfigError("dtype: expected one of " + known + ", found '" + std::string(name) + "'");
-}
+Products products_from_string(std::string_view name) { return value_in(kProducts, name, "dtype"); }
 
 std::string_view bf16_unit_name(Bf16Unit unit) {
   switch (unit) {

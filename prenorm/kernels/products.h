@@ -5,10 +5,9 @@
 // once for a run, and where a CPU lacks the instruction the same bits come from fused
 // multiply-adds. matmul_bf16.h says what the orders are.
 #pragma once
-#include <array>
 #include <string_view>
-#include <utility>
 
+#include "prenorm/base/name_table.h"
 #include "prenorm/kernels/isa.h"
 
 namespace prenorm {
@@ -16,7 +15,7 @@ namespace prenorm {
 enum class Products { kFloat32, kBfloat16Dot, kBfloat16Tile };
 
 // Name and value of each, as files spell them.
-inline constexpr std::array<std::pair<std::string_view, Products>, 3> kProducts{{
+inline constexpr NameTable<Products, 3> kProducts{{
     {"f32", Products::kFloat32},
     {"bf16-dot", Products::kBfloat16Dot},
     {"bf16-tile", Products::kBfloat16Tile},

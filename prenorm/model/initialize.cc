@@ -1,7 +1,5 @@
 #include "prenorm/model/initialize.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -26,19 +24,11 @@ void fill_normal(Parameter& p, PhiloxKey key, double deviation) {
 }  // namespace
 
 std::string_view to_string(Initialization initialization) {
-  for (const auto& [name, value] : kInitializations) {
-    if (value == initialization) return name;
-  }
-  throw ConfigError("init: expected a known initialisation, found another number");
+  return name_in(kInitializations, initialization, "init", "a known initialisation");
 }
 
 Initialization initialization_from_string(std::string_view name) {
-  std::string known;
-  for (const auto& [each, value] : kInitializations) {
-    if (each == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(each);
-  }
-  throw ConfigError(fmt::format("init: expected one of {}, found '{}'", known, name));
+  return value_in(kInitializations, name, "init");
 }
 
 void initialize(ParameterRegistry& parameters, const GptConfig& config, std::uint64_t seed) {

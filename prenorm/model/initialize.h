@@ -2,11 +2,10 @@
 // projections (c_proj) scaled by 1 / sqrt(2 · layers), biases 0, layer norms 1 and 0 (Radford et
 // al. 2019). A function of the seed and the place of each element alone.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
+#include "prenorm/base/name_table.h"
 #include "prenorm/model/gpt_config.h"
 #include "prenorm/tensor/parameter.h"
 
@@ -17,7 +16,7 @@ namespace prenorm {
 enum class Initialization { kPrenorm, kTorch };
 
 // Name and value of each, as flags and files spell them.
-inline constexpr std::array<std::pair<std::string_view, Initialization>, 2> kInitializations{{
+inline constexpr NameTable<Initialization, 2> kInitializations{{
     {"prenorm", Initialization::kPrenorm},
     {"torch", Initialization::kTorch},
 }};

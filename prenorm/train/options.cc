@@ -28,19 +28,11 @@ void check_real(std::string_view name, double value, bool good, std::string_view
 }  // namespace
 
 std::string_view to_string(LrSchedule schedule) {
-  for (const auto& [name, value] : kLrSchedules) {
-    if (value == schedule) return name;
-  }
-  throw ConfigError("lr_schedule: expected a known schedule, found another number");
+  return name_in(kLrSchedules, schedule, "lr_schedule", "a known schedule");
 }
 
 LrSchedule lr_schedule_from_string(std::string_view name) {
-  std::string known;
-  for (const auto& [each, value] : kLrSchedules) {
-    if (each == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(each);
-  }
-  throw ConfigError(fmt::format("lr_schedule: expected one of {}, found '{}'", known, name));
+  return value_in(kLrSchedules, name, "lr_schedule");
 }
 
 void TrainOptions::validate() const {

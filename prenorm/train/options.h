@@ -4,13 +4,12 @@
 //   options.max_iters = 500;
 //   options.validate();
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "prenorm/base/index.h"
+#include "prenorm/base/name_table.h"
 #include "prenorm/kernels/products.h"
 #include "prenorm/model/initialize.h"
 
@@ -19,7 +18,7 @@ namespace prenorm {
 enum class LrSchedule { kCosine, kLinear, kConstant };
 
 // Name and value of each schedule, as flags and files spell them.
-inline constexpr std::array<std::pair<std::string_view, LrSchedule>, 3> kLrSchedules{{
+inline constexpr NameTable<LrSchedule, 3> kLrSchedules{{
     {"cosine", LrSchedule::kCosine},
     {"linear", LrSchedule::kLinear},
     {"constant", LrSchedule::kConstant},
