@@ -12,6 +12,7 @@
 #include "prenorm/cli/bench_profile.h"
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/format.h"
+#include "prenorm/cli/products_flags.h"
 #include "prenorm/generate/benchmark.h"
 #include "prenorm/kernels/attention_benchmark.h"
 #include "prenorm/kernels/limits.h"
@@ -64,10 +65,8 @@ class Bench : public Verb {
     table.integer("vocab-size", config_.vocab_size, {1, 10000000}, "tokens in the vocabulary");
     table.integer("batch-size", batch_, {1, 1000000}, "sequences in a step");
     table.toggle("bias", config_.bias, "biases in linear layers and norms");
-    table.choice("dtype", dtype_, {"f32", "bf16", "float32", "bfloat16"},
-                 "train: what products are computed in");
-    table.choice("bf16-sums", bf16_sums_, {"auto", "dot", "tile"},
-                 "train: the order of sums of products in bf16");
+    products_.declare(table, "train: what products are computed in",
+                      "train: the order of sums of products in bf16");
     table.flag("profile", profile_,
                "train: where a step's time goes, and each part's share of its limit");
     table.group("Generation");
@@ -98,16 +97,12 @@ class Bench : public Verb {
            found;
   }
 
-  Products products(const Runtime& run) const {
-    if (dtype_ == "f32" || dtype_ == "float32") return Products::kFloat32;
-    if (bf16_sums_ == "auto") return fastest_bf16_products(run.isa());
-    return bf16_sums_ == "dot" ? Products::kBfloat16Dot : Products::kBfloat16Tile;
-  }
-
   int train(const Runtime& run, const Streams& streams) const {
     config_.validate();
     Profile profile;
-    const Products dtype = products(run);
+    const Products dtype = products_.float32()
+                               ? Products::kFloat32
+                               : products_.order().value_or(fastest_bf16_products(run.isa()));
     const StepTimes times =
         time_training_steps(run, config_, batch_, seconds_, dtype, profile_ ? &profile : nullptr);
     const double memory = peak_rss_mb();  // before the yardsticks take their own
@@ -325,7 +320,7 @@ class Bench : public Verb {
   std::vector<std::string> parts_;
   GenerationLoad load_;
   std::string weights_ = "f32";
-  std::string dtype_ = "f32", bf16_sums_ = "auto";
+  ProductsFlags products_;
   bool profile_ = false;
   Index batch_ = 4;
   double seconds_ = 10.0;

@@ -13,8 +13,6 @@ constexpr Index kLargest = Index{1} << 20;
 constexpr Index kMostSteps = Index{1} << 31;
 constexpr RealRange kProbability{.min = 0, .max = 0.999};
 
-bool is_float32(const std::string& dtype) { return dtype == "f32" || dtype == "float32"; }
-
 }  // namespace
 
 TrainFlags::TrainFlags() {
@@ -77,10 +75,9 @@ void TrainFlags::declare_training(OptionTable& table) {
   table.seed("seed", train.seed, "of weights, batches and dropout");
   table.choice("init", init_, {"prenorm", "torch"},
                "random numbers of the first weights; torch: those of PyTorch for the seed");
-  table.choice("dtype", dtype_, {"f32", "bf16", "float32", "bfloat16"},
-               "of the products' operands; bf16: rounded to bfloat16, sums and all else in f32");
-  table.choice("bf16-sums", bf16_sums_, {"auto", "dot", "tile"},
-               "order of the sums in bf16, part of the run's bits; auto: this CPU's fastest");
+  products_.declare(
+      table, "of the products' operands; bf16: rounded to bfloat16, sums and all else in f32",
+      "order of the sums in bf16, part of the run's bits; auto: this CPU's fastest");
   table.integer("eval-interval", train.eval_interval, {0, kMostSteps},
                 "steps between two evaluations; 0: only at the end");
   table.integer("eval-iters", train.eval_iters, {0, kMostSteps},
@@ -161,18 +158,18 @@ void TrainFlags::finish(const OptionTable& table) {
 // A run that goes on keeps its order of sums unless told otherwise.
 void TrainFlags::finish_dtype(const OptionTable& table) {
   if (table.given("dtype")) {
-    const bool was_bf16 = train.dtype != Products::kFloat32;
-    sums_are_open_ = !is_float32(dtype_) && !was_bf16;
-    if (is_float32(dtype_)) train.dtype = Products::kFloat32;
+    sums_are_open_ = !products_.float32() && train.dtype == Products::kFloat32;
+    if (products_.float32()) train.dtype = Products::kFloat32;
     if (sums_are_open_) train.dtype = fastest_bf16_products(isa_from_name(common.isa));
   }
-  if (bf16_sums_ == "auto" || train.dtype == Products::kFloat32) return;
+  const std::optional<Products> order = products_.order();
+  if (!order || train.dtype == Products::kFloat32) return;
   sums_are_open_ = false;
-  train.dtype = bf16_sums_ == "dot" ? Products::kBfloat16Dot : Products::kBfloat16Tile;
+  train.dtype = *order;
 }
 
 void TrainFlags::check_dtype() const {
-  if (bf16_sums_ == "auto" || train.dtype != Products::kFloat32) return;
+  if (!products_.order() || train.dtype != Products::kFloat32) return;
   throw ConfigError("--bf16-sums: expected --dtype bf16 with it, found f32");
 }
 

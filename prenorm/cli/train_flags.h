@@ -5,6 +5,7 @@
 
 #include "prenorm/cli/common.h"
 #include "prenorm/cli/option_table.h"
+#include "prenorm/cli/products_flags.h"
 #include "prenorm/model/gpt_config.h"
 #include "prenorm/train/options.h"
 #include "prenorm/train/ranked_step.h"
@@ -46,7 +47,7 @@ struct TrainFlags {
   void declare_ranks(OptionTable& table);
   void finish_dtype(const OptionTable& table);
 
-  std::string dtype_ = "f32", bf16_sums_ = "auto";
+  ProductsFlags products_;
   bool sums_are_open_ = false;
   std::string reduce_ = "exact";
   std::string norm_ = "pre", activation_ = "gelu-tanh", lr_schedule_ = "cosine", init_ = "prenorm";
