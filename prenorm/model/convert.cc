@@ -65,7 +65,11 @@ std::vector<Tensor> parameters_of(const ModelSource& source, const Gpt& model,
   for (const Parameter& p : model.parameters()) {
     Tensor t = *by_name.at(p.name);
     t.name = p.name;
-    out.push_back(cast_tensor(t, dtype.value_or(t.dtype)));
+    if (!dtype || *dtype == t.dtype) {
+      out.push_back(std::move(t));
+      continue;
+    }
+    out.push_back(cast_tensor(t, *dtype));
     if (const Index lost = count_infinite(out.back()) - count_infinite(t); lost > 0) {
       notices.push_back(
           fmt::format("warning: {}: {} of {} numbers are too large for {} and are now "
