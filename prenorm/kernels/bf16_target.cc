@@ -137,10 +137,7 @@ void tile_block(const Bf16Block& b) {
       const float* from = b.from == nullptr ? nullptr : b.from + row * b.from_row;
       Index from_row = b.from_row;
       for (Index k = 0; k < b.depth; k += kBf16Depth) {
-        Bf16Block step = b;
-        step.right += k * kBf16Panel;
-        step.left += k;
-        tile_step<kTileRows>(step, row, panel, 0, from, from_row);
+        tile_step<kTileRows>(b, row, panel, k, from, from_row);
         from = b.to + row * b.to_row;
         from_row = b.to_row;
       }

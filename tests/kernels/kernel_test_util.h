@@ -35,6 +35,14 @@ struct TestMatrix {
   float at(Index r, Index c) const { return data[static_cast<std::size_t>(r * stride + c)]; }
 };
 
+inline TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
+  TestMatrix t(a.columns, a.rows, gap);
+  for (Index r = 0; r < a.rows; ++r) {
+    for (Index c = 0; c < a.columns; ++c) t.at(c, r) = a.at(r, c);
+  }
+  return t;
+}
+
 // The same bits in every element of the matrix (the gaps do not count).
 inline bool same_bits(const TestMatrix& a, const TestMatrix& b) {
   if (a.rows != b.rows || a.columns != b.columns) return false;

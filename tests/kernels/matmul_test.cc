@@ -39,14 +39,6 @@ TestMatrix contract_product(const TestMatrix& a, const TestMatrix& b, const floa
   return c;
 }
 
-TestMatrix transposed(const TestMatrix& a, Index gap = 0) {
-  TestMatrix t(a.columns, a.rows, gap);
-  for (Index r = 0; r < a.rows; ++r) {
-    for (Index c = 0; c < a.columns; ++c) t.at(c, r) = a.at(r, c);
-  }
-  return t;
-}
-
 struct Shape {
   Index m, k, n;
 };
