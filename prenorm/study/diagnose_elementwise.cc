@@ -9,7 +9,7 @@
 #include "prenorm/kernels/exp_wide.h"
 #include "prenorm/kernels/matmul_wide.h"
 #include "prenorm/reference/heads.h"
-#include "prenorm/study/diagnose_replay.h"
+#include "prenorm/study/sum_of.h"
 
 namespace prenorm {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "prenorm/reference/mistake_table.h"
 #include "prenorm/study/diagnose_pass.h"
+#include "prenorm/study/sum_of.h"
 
 namespace prenorm {
 

@@ -101,17 +101,6 @@ class Replay {
   Floats tied_head_, untied_head_;  // [C, columns] in the compared columns
 };
 
-// Σ f(i) over n in four chains, which a processor adds at the same time.
-double sum_of(Index n, const auto& f) {
-  double sum[4] = {};
-  Index i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (Index k = 0; k < 4; ++k) sum[k] += f(i + k);
-  }
-  for (; i < n; ++i) sum[0] += f(i);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 // Mean square of a − b; infinite where it is not a number.
 double mean_square_difference(const Values& a, const Values& b);
 double mean_square(const Values& a);
