@@ -19,7 +19,8 @@ import platform
 import sys
 
 import compare_training
-from generation_peers import lines_of, peers_of, seconds_of
+from generation_peers import peers_of
+from processes import lines_of, seconds_of
 
 HERE = pathlib.Path(__file__).parent
 TRAINING = ["width128", "width384", "gpt2"]
@@ -176,7 +177,8 @@ def main():
             break
     page = ["# Performance", "",
             f"Written by `bench/compare.py --rounds {a.rounds} --seconds {a.seconds:g} --write "
-            f"docs/performance.md` on {datetime.date.today()}: {processor}, {a.threads} threads. A "
+            "docs/performance.md`, with the flags of the peers in its tables, on "
+            f"{datetime.date.today()}: {processor}, {a.threads} threads. A "
             "ratio above 1: prenorm is faster. Machines differ; run it on yours. What the shapes "
             "are: `bench/compare_training.py`; where a step's time goes: `prenorm bench train "
             "--profile`.", ""]

@@ -11,7 +11,8 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
+
+from processes import lines_of
 
 SHAPES = {
     "width128": "--n-layer 4 --n-head 4 --n-embd 128 --block-size 64 --batch-size 12 --vocab-size 65",
@@ -22,9 +23,14 @@ SHAPES = {
 }
 
 
-def measure(command):
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def commands(prenorm, python, *, compiled=False):
+    """What takes a step of each contender, whose flags follow; without a `python` of ours alone."""
+    found = {"prenorm": [prenorm, "bench", "train", "--json"]}
+    if python:
+        found["torch"] = [python, str(pathlib.Path(__file__).with_name("torch_step.py"))]
+    if compiled:
+        found["torch compiled"] = [*found["torch"], "--compile"]
+    return found
 
 
 class Steps:
@@ -33,15 +39,11 @@ class Steps:
 
     def __init__(self, shape, prenorm, python, *, compiled, rounds, machine, dtype="f32"):
         flags = [*SHAPES[shape].split(), *machine, "--dtype", dtype]
-        torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
-        contenders = {"prenorm": [prenorm, "bench", "train", "--json", *flags],
-                      "torch": [python, torch_step, *flags]}
-        if compiled:
-            contenders["torch compiled"] = [python, torch_step, "--compile", *flags]
+        contenders = commands(prenorm, python, compiled=compiled)
         self.rounds = {name: [] for name in contenders}
         for _ in range(rounds):
             for name, command in contenders.items():
-                self.rounds[name].append(measure(command))
+                self.rounds[name].append(lines_of([*command, *flags])[-1])
         of = self.rounds.items()
         self.best = {n: min(r["step_ms_min"] for r in rs) for n, rs in of}
         self.median = {n: statistics.median(r["step_ms_median"] for r in rs) for n, rs in of}

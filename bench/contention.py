@@ -9,13 +9,13 @@ machine on which nothing else runs, with as many threads as cores.
 """
 import argparse
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
-from compare_training import SHAPES, measure
+from compare_training import SHAPES, commands
+from processes import lines_of
 
 
 class Competitor:
@@ -48,18 +48,14 @@ def main():
     a = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     machine = ["--threads", str(len(cores)), "--seconds", str(a.seconds)]
-    torch_step = str(pathlib.Path(__file__).with_name("torch_step.py"))
-    contenders = {"prenorm": [a.prenorm, "bench", "train", "--json"]}
-    if a.python:
-        contenders["torch"] = [a.python, torch_step]
     for shape in a.shape:
         flags = SHAPES[shape].split() + machine
-        for name, command in contenders.items():
+        for name, command in commands(a.prenorm, a.python).items():
             alone, beside, shares = [], [], []
             for _ in range(a.rounds):
-                alone.append(measure([*command, *flags])["step_ms_median"])
+                alone.append(lines_of([*command, *flags])[-1]["step_ms_median"])
                 with Competitor(cores[-1]) as competitor:
-                    beside.append(measure([*command, *flags])["step_ms_median"])
+                    beside.append(lines_of([*command, *flags])[-1]["step_ms_median"])
                 shares.append(competitor.share)
             slower = statistics.median(beside) / statistics.median(alone)
             share = statistics.median(shares)

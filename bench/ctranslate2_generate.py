@@ -2,21 +2,18 @@
 """CTranslate2's GPT-2 beside `prenorm bench generate`: a model folder of its own format reads a
 prompt and decodes greedily. Prints one JSON object. Needs ctranslate2 and numpy; the folder is made
 by `ct2-transformers-converter --model GPT2 --output_dir FOLDER`."""
-import argparse
 import json
 import pathlib
 import time
 
 import ctranslate2
 import numpy
+from flags import parser_of
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, prompt_tokens=512, tokens=64, sequences=1)
     parser.add_argument("folder", type=pathlib.Path)
-    for name, value in (("prompt-tokens", 512), ("tokens", 64), ("sequences", 1), ("threads", 0)):
-        parser.add_argument("--" + name, type=int, default=value)
-    parser.add_argument("--seconds", type=float, default=10)
     a = parser.parse_args()
     model = ctranslate2.Generator(str(a.folder), device="cpu", compute_type="float32",
                                   intra_threads=a.threads)

@@ -5,7 +5,7 @@ import json
 import time
 
 import torch
-from torch_flags import arguments, parser_of
+from flags import arguments, parser_of
 
 SHAPES = [(64, 64), (16, 256), (4, 1024), (1, 4096), (1, 16384)]
 HEADS, HEAD_WIDTH = 6, 64

@@ -6,7 +6,7 @@ import json
 import time
 
 import torch
-from torch_flags import arguments, parser_of
+from flags import arguments, parser_of
 from transformers import GPT2Config, GPT2LMHeadModel
 
 

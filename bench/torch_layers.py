@@ -6,7 +6,7 @@ import time
 
 import torch
 from torch.nn import functional as F
-from torch_flags import arguments, parser_of
+from flags import arguments, parser_of
 
 BLOCKS = [(1, 1, 768, 12), (1, 128, 768, 12), (8, 128, 768, 12), (8, 512, 768, 12),
           (32, 64, 128, 4)]

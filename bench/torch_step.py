@@ -13,7 +13,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch_flags import arguments, parser_of
+from flags import arguments, parser_of
 
 
 class Block(nn.Module):

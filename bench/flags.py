@@ -1,7 +1,5 @@
-"""The flags that PyTorch's sides of the benchmarks share with `prenorm bench`."""
+"""The flags that the peers' sides of the benchmarks share with `prenorm bench`."""
 import argparse
-
-import torch
 
 
 def parser_of(doc, **counts):
@@ -15,6 +13,7 @@ def parser_of(doc, **counts):
 
 def arguments(parser):
     """What was given; PyTorch has the threads and a seed afterwards."""
+    import torch  # not every peer has it
     a = parser.parse_args()
     if a.threads:
         torch.set_num_threads(a.threads)
