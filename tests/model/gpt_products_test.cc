@@ -1,7 +1,5 @@
 // A Gpt whose products are in bfloat16: near the one in float32, and with bits of its own that are
 // as reproducible.
-#include <algorithm>
-
 #include "tests/model/gpt_test_util.h"
 #include "tests/tolerances.h"
 
@@ -9,30 +7,6 @@ namespace prenorm {
 namespace {
 
 constexpr Products kOrders[] = {Products::kBfloat16Dot, Products::kBfloat16Tile};
-
-struct Step {
-  double loss = 0.0;
-  std::vector<float> gradients;
-};
-
-// The gradients of all windows in micro-batches of the given numbers of sequences.
-Step step_of(const Runtime& run, Gpt& model, const Windows& w,
-             const std::vector<Index>& micro_batches) {
-  Gpt::Workspace work = model.make_workspace(*std::ranges::max_element(micro_batches), w.time);
-  model.parameters().zero_grad();
-  const double scale = 1.0 / static_cast<double>(w.batch * w.time);
-  Step step;
-  Index first = 0;
-  for (const Index count : micro_batches) {
-    Gpt::DropoutPosition at = kStep;
-    at.first_sequence = first;
-    step.loss += model.forward_backward(run, work, w.part(first, count), scale, at).loss;
-    first += count;
-  }
-  model.finish_gradients(run, work);
-  step.gradients = gradients_of(model);
-  return step;
-}
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double apart = 0.0, size = 0.0;
@@ -51,11 +25,11 @@ TEST(GptProducts, in_bfloat16_loss_and_gradients_are_near_those_in_float32) {
     model.initialize(5);
     const Windows w(5, 67, c.vocab_size);
     const Runtime run;
-    const Step exact = step_of(run, model, w, {5});
+    const TestStep exact = step_of(run, model, w, {5});
     for (const Products products : kOrders) {
       model.set_products(products);
       EXPECT_EQ(model.products(), products);
-      const Step step = step_of(run, model, w, {5});
+      const TestStep step = step_of(run, model, w, {5});
       EXPECT_NEAR(step.loss, exact.loss, tolerance::kBfloat16Loss * exact.loss);
       EXPECT_NE(step.loss, exact.loss);
       EXPECT_LT(distance(step.gradients, exact.gradients), tolerance::kBfloat16Gradient);

@@ -92,22 +92,6 @@ TEST(Gpt, a_step_has_the_same_bits_on_every_target_and_thread_count) {
   }
 }
 
-// The gradients of 1024 tokens in micro-batches of the given numbers of sequences of 128.
-std::vector<float> accumulated(const Runtime& run, Gpt& model, const Windows& w,
-                               const std::vector<Index>& micro_batches, bool place_sequences) {
-  Gpt::Workspace work = model.make_workspace(*std::ranges::max_element(micro_batches), w.time);
-  model.parameters().zero_grad();
-  Index first = 0;
-  for (Index count : micro_batches) {
-    Gpt::DropoutPosition at = kStep;
-    if (place_sequences) at.first_sequence = first;
-    model.forward_backward(run, work, w.part(first, count), 1.0 / 1024, at);
-    first += count;
-  }
-  model.finish_gradients(run, work);
-  return gradients_of(model);
-}
-
 TEST(Gpt, accumulated_micro_batches_give_the_gradient_bits_of_the_one_batch) {
   for (GptConfig c : each_kind(0.2)) {
     SCOPED_TRACE(name(c));
@@ -115,13 +99,13 @@ TEST(Gpt, accumulated_micro_batches_give_the_gradient_bits_of_the_one_batch) {
     const auto model = random_model(c);
     const Windows w(8, 128, c.vocab_size);
     const Runtime run(Runtime::Options{2, "auto"});
-    const std::vector<float> whole = accumulated(run, *model, w, {8}, true);
+    const std::vector<float> whole = step_of(run, *model, w, {8}).gradients;
     for (const std::vector<Index>& split :
          {std::vector<Index>{4, 4}, {2, 2, 2, 2}, {2, 6}, {6, 2}}) {
-      EXPECT_TRUE(same_bits(accumulated(run, *model, w, split, true), whole));
+      EXPECT_TRUE(same_bits(step_of(run, *model, w, split).gradients, whole));
     }
     // Without its place in the step a micro-batch would repeat the masks of the first.
-    EXPECT_FALSE(same_bits(accumulated(run, *model, w, {4, 4}, false), whole));
+    EXPECT_FALSE(same_bits(step_of(run, *model, w, {4, 4}, false).gradients, whole));
   }
 }
 

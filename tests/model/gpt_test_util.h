@@ -1,6 +1,7 @@
 // What the tests of the model share: small configurations, token windows, a model with random
 // weights everywhere, and its textbook.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,6 +89,31 @@ constexpr Gpt::DropoutPosition kStep{.seed = 42, .step = 7, .first_sequence = 0}
 inline std::vector<float> gradients_of(const Gpt& model) {
   const auto grads = model.parameters().grads();
   return {grads.begin(), grads.end()};
+}
+
+struct TestStep {
+  double loss = 0.0;
+  std::vector<float> gradients;
+};
+
+// All windows in micro-batches of the given numbers of sequences; `place_sequences`: each with the
+// random numbers of its place among them all.
+inline TestStep step_of(const Runtime& run, Gpt& model, const Windows& w,
+                        const std::vector<Index>& micro_batches, bool place_sequences = true) {
+  Gpt::Workspace work = model.make_workspace(*std::ranges::max_element(micro_batches), w.time);
+  model.parameters().zero_grad();
+  const double scale = 1.0 / static_cast<double>(w.batch * w.time);
+  TestStep step;
+  Index first = 0;
+  for (const Index count : micro_batches) {
+    Gpt::DropoutPosition at = kStep;
+    if (place_sequences) at.first_sequence = first;
+    step.loss += model.forward_backward(run, work, w.part(first, count), scale, at).loss;
+    first += count;
+  }
+  model.finish_gradients(run, work);
+  step.gradients = gradients_of(model);
+  return step;
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
