@@ -47,17 +47,21 @@ void Output::flush() {
   }
 }
 
+std::size_t Output::columns() const {
+  winsize size{};
+  return ioctl(descriptor_, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 void StatusLine::show(std::string_view line) {
   if (!log_.is_terminal()) {
     log_.write(std::string(line) + "\n");
     log_.flush();
     return;
   }
-  winsize size{};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   // A line that wraps cannot be rewritten: cut it to the terminal.
-  const std::size_t columns = known ? static_cast<std::size_t>(size.ws_col - 1) : line.size();
-  log_.write("\r" + std::string(prefix_of_characters(line, columns)) + "\033[K");
+  const std::size_t columns = log_.columns();
+  const std::size_t shown = columns > 1 ? columns - 1 : line.size();
+  log_.write("\r" + std::string(prefix_of_characters(line, shown)) + "\033[K");
   log_.flush();
   open_ = true;
 }

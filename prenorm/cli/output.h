@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,8 @@ class Output {
   void write(std::string_view text);
   void flush();
   bool is_terminal() const { return terminal_; }
+  // The terminal's width; 0 where it is unknown or there is none.
+  std::size_t columns() const;
 
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +35,20 @@ class Pipe {
  private:
   std::array<int, 2> ends_{};
 };
+
+// What came out of a terminal. The kernel hands it over in pieces, when it gets to it: reads until
+// `enough` bytes have come or nothing does for ten seconds, and what little follows at once.
+std::string read_terminal(int terminal, std::size_t enough) {
+  std::string text;
+  while (true) {
+    pollfd ready{.fd = terminal, .events = POLLIN, .revents = 0};
+    if (poll(&ready, 1, text.size() < enough ? 10'000 : 50) <= 0) return text;
+    std::array<char, 4096> bytes;
+    const ssize_t count = read(terminal, bytes.data(), bytes.size());
+    if (count <= 0) return text;
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+}
 
 TEST(Output, text_is_handed_on_when_it_is_flushed) {
   const Pipe pipe;
@@ -98,10 +113,8 @@ TEST(StatusLine, on_a_terminal_a_line_rewrites_itself_until_it_is_kept) {
     status.keep();
     status.show("iter 3");
   }
-  std::array<char, 4096> bytes;
-  const ssize_t count = read(terminal, bytes.data(), bytes.size());
-  EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(count)),
-            "\riter 1\033[K\riter 2\033[K\r\n\riter 3\033[K\r\n");
+  const std::string expected = "\riter 1\033[K\riter 2\033[K\r\n\riter 3\033[K\r\n";
+  EXPECT_EQ(read_terminal(terminal, expected.size()), expected);
   close(screen);
   close(terminal);
 }
