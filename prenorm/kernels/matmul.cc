@@ -17,11 +17,14 @@ constexpr Index kForwardStretch = kSumGroup, kGradientStretch = 512;
 constexpr Index kPackRows = 256, kTilesTogether = 8;
 constexpr Index kLineFloats = 16;
 constexpr Index kChunkFloats = Index{1} << 20;
-constexpr Index kRowGroup = 96, kColumnGroup = 384;
-// A product of few rows would spend its time on packing: each piece packs the blocks that it uses,
-// which then do not travel from one core to another.
-constexpr Index kFewRows = 512, kFewLeftFloats = Index{1} << 17;
-constexpr Index kLocalRows = 256, kLocalStretch = 1024;
+constexpr Index kRowGroup = 96, kColumnGroup = 384, kPiecesForEach = 6;
+// A smaller product's operands and result are near already: fetching them costs up to 7 %.
+constexpr Index kNearFloats = Index{3} << 19;
+// A product of few rows would spend its time on packing, and panels of a deep one do not stay near:
+// each piece packs the blocks that it uses, which then do not travel from one core to another.
+constexpr Index kFewRows = 1024, kDeep = 1024, kFewLeftFloats = Index{1} << 17;
+constexpr Index kFewGradientRows = 512;
+constexpr Index kLocalRows = 256, kLocalStretch = 1024, kLocalPiecesForEach = 2;
 
 // `unit` divides `longest`: what may not be cut.
 Index stretch_length(Index k, Index longest, Index unit) {
@@ -33,11 +36,13 @@ Index stretch_length(Index k, Index longest, Index unit) {
 struct Grid {
   Index row_group, column_group, rows, columns;
 
-  Grid(const MatmulTarget& target, Index m, Index n, Index most_rows, int threads) {
+  Grid(const MatmulTarget& target, Index m, Index n, bool local, int threads) {
+    const Index most_rows = local ? kLocalRows : kRowGroup;
     row_group =
         m <= 16 ? m : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
     column_group = std::max(target.width, kColumnGroup / target.width * target.width);
-    const Index wanted = threads == 1 ? 1 : Index{threads} * 6;
+    const Index each = local ? kLocalPiecesForEach : kPiecesForEach;
+    const Index wanted = threads == 1 ? 1 : Index{threads} * each;
     while (count(m, n) < wanted) {
       if (column_group >= 2 * target.width && column_group > row_group) {
         column_group = round_up(column_group / 2, target.width);
@@ -60,6 +65,12 @@ struct Product {
   Matrix c;
   Epilogue epilogue;
   Index m, n, k;
+
+  // What it reads and writes.
+  Index floats() const {
+    const bool operand = epilogue.residual || epilogue.activated || epilogue.activation_input;
+    return m * k + k * n + m * n * (operand ? 2 : 1);
+  }
 };
 
 // A part of a product: [k0, k1) of the sum, columns [n0, n1) of c; and where it is packed.
@@ -110,8 +121,7 @@ void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p
 void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
                    const Chunk& chunk) {
   const Index width = chunk.n1 - chunk.n0;
-  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr ? kLocalRows : kRowGroup,
-                  run.threads());
+  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, run.threads());
   run.reserve_worker_scratch(static_cast<std::size_t>(
       kSumBlock * target.width + (grid.row_group + 1) * round_up(grid.column_group, target.width)));
   run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {
@@ -125,6 +135,13 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
     } else {
       piece.a_row = p.a.stride(0);
       piece.a = p.a.data() + m * piece.a_row + chunk.k0;
+    }
+    piece.fetch_ahead = p.floats() > kNearFloats;
+    const Index next_m = m + run.threads() * grid.row_group;
+    if (piece.fetch_ahead && next_m < p.m) {
+      piece.next_a = p.a_transposed ? chunk.left + next_m / target.rows * chunk.left_stride
+                                    : p.a.data() + next_m * piece.a_row + chunk.k0;
+      piece.next_rows = std::min(grid.row_group, p.m - next_m);
     }
     piece.panels = chunk.panels.from(n / target.width);
     if (!piece.panels) {
@@ -167,7 +184,8 @@ void multiply(const Runtime& run, const Product& p) {
          {wide ? b.floats() : nullptr, wide ? nullptr : b.bfloats(), p.k * target.width}});
     return;
   }
-  const bool local = p.m <= kFewRows || p.m * p.k <= kFewLeftFloats;
+  const bool local = p.a_transposed ? p.m <= kFewGradientRows || p.m * p.k <= kFewLeftFloats
+                                    : p.m <= kFewRows || p.k > kDeep || p.m * p.k <= kFewLeftFloats;
   const Index stretch =
       p.a_transposed ? stretch_length(p.k, local ? kLocalStretch : kGradientStretch, kSumBlock)
       : local        ? p.k

@@ -22,6 +22,9 @@ struct Panels {
 struct MatmulPiece {
   const float* a = nullptr;      // [rows, k], or packed tiles
   Index a_row = 0;               // elements between rows, or from one packed tile to the next
+  bool fetch_ahead = false;       // what the product touches does not stay near by itself
+  const float* next_a = nullptr;  // what this thread will probably take next; or null
+  Index next_rows = 0;
   bool weight_gradient = false;  // a is packed; blocks are added to c without groups
   Panels panels;                 // none: blocks of b are packed here
   const float* b = nullptr;      // [k, columns], or [columns, k] if transposed

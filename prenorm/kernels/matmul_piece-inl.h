@@ -1,0 +1,341 @@
+// One piece of a matrix product: strips of rows, blocks of k, tiles; and what is fetched meanwhile.
+// Per-target include.
+#if defined(PRENORM_KERNELS_MATMUL_PIECE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PRENORM_KERNELS_MATMUL_PIECE_INL_H
+#undef PRENORM_KERNELS_MATMUL_PIECE_INL_H
+#else
+#define PRENORM_KERNELS_MATMUL_PIECE_INL_H
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "prenorm/kernels/fetch_ahead.h"
+#include "prenorm/kernels/matmul_finish-inl.h"
+#include "prenorm/kernels/matmul_target.h"
+#include "prenorm/kernels/pack-inl.h"
+#include "prenorm/kernels/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace prenorm::kernels::HWY_NAMESPACE {
+#if PRENORM_FMA_TARGET
+namespace {
+
+void pack_plain_panel(const float* b, Index b_row, Index k, Index columns, float* panel) {
+  pack_rows(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
+}
+void pack_transposed_panel(const float* b, Index b_row, Index k, Index columns, float* panel) {
+  pack_transposed(b, b_row, k, columns, kTileWidth, panel, kTileWidth);
+}
+
+// bfloat16 is the upper half of a float.
+using DU16 = hn::Rebind<std::uint16_t, DF>;
+using DU = hn::RebindToUnsigned<DF>;
+
+// count is a multiple of a vector's lanes.
+HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, Index count, float* HWY_RESTRICT to) {
+  for (Index i = 0; i < count; i += kFloatLanes) {
+    const auto bits = hn::PromoteTo(DU(), hn::LoadU(DU16(), from + i));
+    hn::Store(hn::BitCast(DF(), hn::ShiftLeft<16>(bits)), DF(), to + i);
+  }
+}
+
+// What becomes of the sums when their last block is there.
+enum class Close { kNot, kStore, kAddToRow, kAddToC };
+
+// Where a tile's block of products goes.
+struct Destination {
+  float* sums;       // [rows][kTileWidth]: the sum so far
+  bool opens;        // nothing is in `sums` yet
+  bool streams;      // the panel is used by this tile alone
+  Close close;       // c = sums, row + sums or c + sums
+  const float* row;  // [kTileWidth]
+  float* c;
+  Index c_row;
+};
+
+// Adds the tile to the sums, or with these to c.
+template <int Rows>
+HWY_INLINE void add_rows(Tile<Rows, kTileVectors>& t, const Destination& to) {
+  const DF d;
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) {
+      float* sum = to.sums + i * kTileWidth + j * kFloatLanes;
+      if (!to.opens) t.sum[i][j] = hn::Add(hn::Load(d, sum), t.sum[i][j]);
+      if (to.close == Close::kNot) {
+        hn::Store(t.sum[i][j], d, sum);
+        continue;
+      }
+      float* c = to.c + i * to.c_row + j * kFloatLanes;
+      if (to.close == Close::kAddToRow) {
+        t.sum[i][j] = hn::Add(hn::Load(d, to.row + j * kFloatLanes), t.sum[i][j]);
+      } else if (to.close == Close::kAddToC) {
+        t.sum[i][j] = hn::Add(hn::LoadU(d, c), t.sum[i][j]);
+      }
+      hn::StoreU(t.sum[i][j], d, c);
+    }
+  }
+}
+
+// 8 KiB: more than memory gives while a line is on its way, less than the nearest cache holds.
+constexpr Index kAhead = 2048;
+
+template <int Rows>
+void add_block(const float* a, Index a_row, Index a_step, const float* panel, Index k,
+               const Destination& to) {
+  if (to.streams) {
+    auto t = tile_product<Rows, kTileVectors, kAhead>(a, a_row, a_step, panel, kTileWidth, k);
+    return add_rows(t, to);
+  }
+  auto t = tile_product<Rows, kTileVectors>(a, a_row, a_step, panel, kTileWidth, k);
+  add_rows(t, to);
+}
+
+template <int Rows>
+void add_block_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel,
+                  Index k, const Destination& to) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return add_block<Rows>(a, a_row, a_step, panel, k, to);
+    add_block_of<Rows - 1>(rows, a, a_row, a_step, panel, k, to);
+  }
+}
+
+Index tiles_of(Index rows) { return ceil_div(rows, kTileRows); }
+
+// Rows of c, and of what its epilogue reads and writes.
+void add_results(const MatmulPiece& p, Index m, Index n, Index rows, Index columns,
+                 FetchAhead& ahead) {
+  const auto add = [&](ConstMatrix x) {
+    if (x) ahead.add(x[p.m + m].data() + p.n + n, x.stride(0), rows, columns);
+  };
+  ahead.add(p.c + m * p.c_row + n, p.c_row, rows, columns);
+  if (!p.last) return;
+  add(p.epilogue->residual);
+  add(p.epilogue->activation_input);
+  add(p.epilogue->activated);
+}
+
+// One piece: block after block of k, in each panel after panel, in each tile after tile. So a block
+// of a panel is read from the nearest cache by all tiles but the first, the rows' block of a from
+// the next one by all panels but the first, and c is touched once.
+class Piece {
+ public:
+  explicit Piece(const MatmulPiece& piece)
+      : p_(piece),
+        group_(p_.weight_gradient ? p_.k : kSumGroup),
+        block_(p_.scratch),
+        start_(block_ + kSumBlock * kTileWidth),
+        sums_(start_ + round_up(p_.columns, kTileWidth)) {}
+
+  // `near` and `far` are fetched meanwhile, some lines for each tile.
+  void run(FetchAhead& near, FetchAhead& far) {
+    const Epilogue& e = *p_.epilogue;
+    const bool finish = p_.last && (e.residual || e.activated || e.activation_input);
+    const bool local_ahead = p_.fetch_ahead && p_.panels.floats == nullptr;
+    load_start();
+    if (p_.weight_gradient) load_sums();
+    for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
+      const Index end = std::min(p_.k, k + kSumBlock);
+      const Close close = how_to_close(k, end);
+      if (local_ahead) far = next_rows(end);
+      for (Index n = 0; n < p_.columns; n += kTileWidth) {
+        if (local_ahead) near = next_panel(n, k, close);
+        const float* block = panel_block(n, k, end);
+        for (Index m = 0; m < p_.rows; m += kTileRows) {
+          near.fetch();
+          far.fetch();
+          one_tile(m, n, k, end, block, close);
+          if (finish && end == p_.k) finish_rows(m, n);
+        }
+      }
+    }
+  }
+
+ private:
+  Index tile_rows(Index m) const { return std::min<Index>(kTileRows, p_.rows - m); }
+  Index panel_columns(Index n) const { return std::min(kTileWidth, p_.columns - n); }
+  float* c(Index m, Index n) const { return p_.c + m * p_.c_row + n; }
+  float* sums(Index m, Index n) const { return sums_ + n * p_.rows + m * kTileWidth; }
+
+  // What a row of c starts from.
+  void load_start() {
+    const ConstVector& bias = p_.epilogue->bias;
+    const Index count = bias ? p_.columns : 0;
+    if (count > 0) std::copy_n(bias.data() + p_.n, count, start_);
+    std::fill(start_ + count, start_ + round_up(p_.columns, kTileWidth), 0.0f);
+  }
+
+  // A weight gradient's blocks are added to what c holds one after another.
+  void load_sums() {
+    for (Index n = 0; n < p_.columns; n += kTileWidth) {
+      const Index count = panel_columns(n);
+      for (Index m = 0; m < p_.rows; ++m) {
+        std::copy_n(c(m, n), count, sums(m, n));
+        std::fill(sums(m, n) + count, sums(m, n) + kTileWidth, 0.0f);
+      }
+    }
+  }
+
+  const float* panel_block(Index n, Index k, Index end) const {
+    const Panels panel = p_.panels.from(n / kTileWidth);
+    if (panel.floats != nullptr) return panel.floats + k * kTileWidth;
+    if (panel.bfloats != nullptr) {
+      widen(panel.bfloats + k * kTileWidth, (end - k) * kTileWidth, block_);
+    } else if (p_.b_transposed) {
+      pack_transposed_panel(p_.b + n * p_.b_row + k, p_.b_row, end - k, panel_columns(n), block_);
+    } else {
+      pack_plain_panel(p_.b + k * p_.b_row + n, p_.b_row, end - k, panel_columns(n), block_);
+    }
+    return block_;
+  }
+
+  // The rows of a from k on, while the block before it is computed.
+  FetchAhead next_rows(Index k) const {
+    FetchAhead ahead;
+    if (p_.weight_gradient) return ahead;  // its tiles stand one after another
+    ahead.add(p_.a + k, p_.a_row, p_.rows, std::min(kSumBlock, p_.k - k));
+    ahead.spread_over(tiles_of(p_.rows) * ceil_div(p_.columns, kTileWidth));
+    return ahead;
+  }
+
+  // What the panel after that of column n and row k is packed from, and its part of c.
+  FetchAhead next_panel(Index n, Index k, Close close) const {
+    n += kTileWidth;
+    const bool across = n < p_.columns;
+    if (!across) {
+      n = 0;
+      k += kSumBlock;
+    }
+    FetchAhead ahead;
+    const Index depth = std::min(kSumBlock, p_.k - k);
+    if (p_.panels) {
+      // they stand one after another
+    } else if (p_.b_transposed) {
+      ahead.add(p_.b + n * p_.b_row + k, p_.b_row, panel_columns(n), depth);
+    } else {
+      ahead.add(p_.b + k * p_.b_row + n, p_.b_row, depth, panel_columns(n));
+    }
+    if (across && close != Close::kNot) add_results(p_, 0, n, p_.rows, panel_columns(n), ahead);
+    ahead.spread_over(tiles_of(p_.rows));
+    return ahead;
+  }
+
+  Close how_to_close(Index k, Index end) const {
+    if (end != p_.k && end % group_ != 0) return Close::kNot;
+    if (p_.weight_gradient) return Close::kStore;
+    const bool from_start = p_.first && k < group_ && !p_.epilogue->accumulate;
+    return from_start ? Close::kAddToRow : Close::kAddToC;
+  }
+
+  void one_tile(Index m, Index n, Index k, Index end, const float* block, Close close) {
+    const Index rows = tile_rows(m), columns = panel_columns(n);
+    const bool whole = columns == kTileWidth;
+    alignas(64) float edge[kTileRows * kTileWidth];
+    Destination to{sums(m, n),
+                   k % group_ == 0 && !p_.weight_gradient,
+                   p_.rows <= kTileRows && p_.panels.floats != nullptr,
+                   close,
+                   start_ + n,
+                   c(m, n),
+                   p_.c_row};
+    if (!whole) {
+      to.c = edge;
+      to.c_row = kTileWidth;
+      if (close == Close::kAddToC) copy_rows(c(m, n), p_.c_row, rows, columns, edge, kTileWidth);
+    }
+    if (p_.weight_gradient) {
+      const float* a = p_.a + m / kTileRows * p_.a_row + k * kTileRows;
+      add_block_of<kTileRows>(rows, a, 1, kTileRows, block, end - k, to);
+    } else {
+      add_block_of<kTileRows>(rows, p_.a + m * p_.a_row + k, p_.a_row, 1, block, end - k, to);
+    }
+    if (!whole && close != Close::kNot) {
+      copy_rows(edge, kTileWidth, rows, columns, c(m, n), p_.c_row);
+    }
+  }
+
+  static void copy_rows(const float* from, Index from_row, Index rows, Index columns, float* to,
+                        Index to_row) {
+    for (Index i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns, to + i * to_row);
+  }
+
+  void finish_rows(Index m, Index n) const {
+    for (Index i = m; i < m + tile_rows(m); ++i) {
+      finish_row(*p_.epilogue, p_.m + i, p_.n + n, panel_columns(n), c(i, n));
+    }
+  }
+
+  const MatmulPiece& p_;
+  Index group_;
+  float* block_;  // [kSumBlock][kTileWidth]
+  float* start_;  // [columns], padded
+  float* sums_;   // [panels][rows][kTileWidth]
+};
+
+// Rows that are taken together where the panels are ready: their sums and a block of the panel fit
+// the nearest cache.
+constexpr Index kStripRows = 48;
+static_assert(kStripRows % kTileRows == 0);
+
+Index tile_products(Index rows, Index columns, Index k) {
+  return tiles_of(rows) * ceil_div(columns, kTileWidth) * ceil_div(k, kSumBlock);
+}
+
+// What the strip after that of row m and column n reads and writes besides its operands.
+FetchAhead next_strip(const MatmulPiece& p, Index m, Index n) {
+  FetchAhead ahead;
+  const Index tiles = tile_products(std::min(kStripRows, p.rows - m), kTileWidth, p.k);
+  m += kStripRows;
+  if (m >= p.rows) {
+    m = 0;
+    n += kTileWidth;
+  }
+  if (n >= p.columns || !p.fetch_ahead) return ahead;
+  add_results(p, m, n, std::min(kStripRows, p.rows - m), std::min(kTileWidth, p.columns - n),
+              ahead);
+  ahead.spread_over(tiles);
+  return ahead;
+}
+
+// The rows of a that this thread will probably take next.
+FetchAhead next_piece(const MatmulPiece& p) {
+  FetchAhead ahead;
+  if (p.next_a == nullptr) return ahead;
+  if (p.weight_gradient) {
+    ahead.add(p.next_a, p.a_row, tiles_of(p.next_rows), p.k * kTileRows);
+  } else {
+    ahead.add(p.next_a, p.a_row, p.next_rows, p.k);
+  }
+  ahead.spread_over(tile_products(p.rows, p.columns, p.k));
+  return ahead;
+}
+
+void piece(const MatmulPiece& p) {
+  FetchAhead near, far;
+  if (!p.panels || (p.panels.bfloats != nullptr && p.rows > kStripRows)) {
+    return Piece(p).run(near, far);
+  }
+  far = next_piece(p);
+  for (Index n = 0; n < p.columns; n += kTileWidth) {
+    for (Index m = 0; m < p.rows; m += kStripRows) {
+      MatmulPiece strip = p;
+      strip.rows = std::min(kStripRows, p.rows - m);
+      strip.columns = std::min(kTileWidth, p.columns - n);
+      strip.a = p.a + (p.weight_gradient ? m / kTileRows : m) * p.a_row;
+      strip.panels = p.panels.from(n / kTileWidth);
+      strip.c = p.c + m * p.c_row + n;
+      strip.m = p.m + m;
+      strip.n = p.n + n;
+      near = next_strip(p, m, n);
+      Piece(strip).run(near, far);
+    }
+  }
+}
+
+}  // namespace
+#endif  // PRENORM_FMA_TARGET
+}  // namespace prenorm::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target guard
