@@ -22,6 +22,8 @@ struct MistakeChoice {
                            // .ln_2 for one norm; transformer.ln_f
   std::optional<double> number = {};  // ε, the mask's number, how far mask or position is shifted
   std::string text = {};              // the packing, as kqv; the module, as attn.c_proj
+
+  friend bool operator==(const MistakeChoice&, const MistakeChoice&) = default;
 };
 
 // What must be given beside the name.

@@ -5,13 +5,13 @@
 #include <string_view>
 #include <utility>
 
+#include "prenorm/study/diagnose_joint.h"
 #include "prenorm/study/diagnose_places.h"
 
 namespace prenorm {
 namespace {
 
-constexpr Index kTokens = 3;          // of the sequence: attention has something to weigh
-constexpr std::size_t kMembers = 16;  // of a batch
+constexpr Index kRows = 96;  // of a group: its activations stay in the processor's caches
 constexpr std::string_view kBlock = "transformer.h.";
 
 bool at_end(const MistakeChoice& m) {
@@ -42,46 +42,62 @@ bool looks_ahead(const Mistakes& mistakes) {
   });
 }
 
-DiagnoseCrowd::DiagnoseCrowd(const Runtime& run, const Evaluation& whole,
-                             reference::Numbers numbers, Mistakes start, Arithmetic arithmetic)
+DiagnoseCrowd::DiagnoseCrowd(const Runtime& run, const Evaluation& whole, const Evaluation& few,
+                             Mistakes start, Arithmetic arithmetic)
     : run_(run),
       whole_(whole),
+      few_(few),
       arithmetic_(arithmetic),
       start_(std::move(start)),
-      few_replay_(run, whole.replay().model(), whole.replay().problem().cropped(1, kTokens)),
-      few_(run, few_replay_, whole.right(), numbers),
-      whole_trace_(whole.whole_trace(start_)),
       few_trace_(few_.whole_trace(start_)),
-      start_options_(with_mistakes(whole.right(), start_)),
-      start_score_(few_.score(few_trace_, few_replay_.observed())) {}
+      start_score_(few_.score(few_trace_, few_.replay().observed())) {}
 
-bool DiagnoseCrowd::serves(const DiagnoseProblem& problem, const StageList& stages) {
-  return problem.theirs.size() == 1 && problem.has(stages.logits()) && problem.time > kTokens;
+bool DiagnoseCrowd::serves(const DiagnoseProblem& problem, const StageList& stages, Index tokens) {
+  return problem.theirs.size() == 1 && problem.has(stages.logits()) && problem.time > tokens;
 }
 
-bool DiagnoseCrowd::takes(const Mistakes& set) const {
-  const std::span added = std::span(set).subspan(start_.size());
-  return std::ranges::all_of(added, [&](const MistakeChoice& m) {
-    if (at_end(m)) return m.name != "norm.axis";  // which needs every token at the end
-    return (m.where.starts_with(kBlock) && added.size() == 1);
-  });
+std::span<const MistakeChoice> DiagnoseCrowd::added(const Mistakes& set) const {
+  return std::span(set).subspan(start_.size());
+}
+
+bool DiagnoseCrowd::takes(const Mistakes& set, const Mistakes& start) {
+  if (!looks_ahead(set)) return true;
+  const auto more = std::span(set).subspan(start.size());
+  // The final norm over the time needs every token at the end.
+  return more.size() == 1 && more.front().where.starts_with(kBlock);
 }
 
 Index DiagnoseCrowd::layer_of(const Mistakes& set) const {
-  const MistakeChoice& added = set[start_.size()];
-  return at_end(added) ? stages().layers() : std::stoll(added.where.substr(kBlock.size()));
+  Index first = stages().layers();
+  for (const MistakeChoice& m : added(set)) {
+    if (at_end(m)) continue;
+    const bool local = m.where.starts_with(kBlock);
+    first = std::min(
+        first, local ? static_cast<Index>(std::stoll(m.where.substr(kBlock.size()))) : Index{0});
+  }
+  return first;
 }
 
 // The first layers have the most to do and come first.
 std::vector<DiagnoseCrowd::Group> DiagnoseCrowd::groups(std::span<const Mistakes> sets) const {
   std::vector<Group> out;
   for (Index layer = 0; layer <= stages().layers(); ++layer) {
-    bool open = false;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      if (layer_of(sets[i]) != layer) continue;
-      if (!open || out.back().sets.size() == kMembers) out.push_back({layer, {}});
-      open = true;
-      out.back().sets.push_back(i);
+    for (const bool ahead : {true, false}) {
+      std::vector<std::size_t> here;
+      for (std::size_t i = 0; i < sets.size(); ++i) {
+        if (layer_of(sets[i]) == layer && looks_ahead(sets[i]) == ahead) here.push_back(i);
+      }
+      if (here.empty()) continue;
+      // Of nearly the same size, at least one for each thread.
+      const std::size_t most = static_cast<std::size_t>(std::max<Index>(1, kRows / tokens()));
+      const auto threads = static_cast<std::size_t>(run_.pool().threads());
+      const std::size_t count = std::max((here.size() + most - 1) / most, threads);
+      const std::size_t size = (here.size() + count - 1) / count;
+      for (std::size_t first = 0; first < here.size(); first += size) {
+        const auto from = here.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto left = static_cast<std::ptrdiff_t>(std::min(size, here.size() - first));
+        out.push_back({layer, ahead, {from, from + left}});
+      }
     }
   }
   return out;
@@ -92,69 +108,69 @@ const DiagnoseCrowd::Shared& DiagnoseCrowd::into(const Trace& trace, const Stage
   return trace.at(layer == 0 ? stages.embedding() : stages.of(layer - 1, Stage::kBlock)).used;
 }
 
+// What goes into the first layer that differs from the start's.
+DiagnoseCrowd::Shared DiagnoseCrowd::first_stream(Index layer,
+                                                  const reference::GptOptions& options) const {
+  if (layer > 0) return into(few_trace_, stages(), layer);
+  const Replay& replay = few_.replay();
+  return DiagnosePass(run_, replay.model(), replay.problem(), stages(), options, &few_trace_, false,
+                      arithmetic_)
+      .embed();
+}
+
 // What the layer with the set's mistakes makes of the first tokens.
-DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& set) const {
+DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& set,
+                                                 const Trace& whole_trace) const {
   const auto options = with_mistakes(whole_.right(), set);
   const bool over_time =
       std::ranges::any_of(set, [](const MistakeChoice& m) { return m.name == "norm.axis"; });
   const auto part = [&](const Replay& replay, const Trace& before) {
     DiagnosePass pass(run_, replay.model(), replay.problem(), replay.stages(), options, &before,
                       false, arithmetic_);
-    if (!over_time) pass.set_whole(&whole_trace_);
+    if (!over_time) pass.set_whole(&whole_trace);
     return pass.block(layer, into(before, replay.stages(), layer));
   };
-  if (!over_time) return part(few_replay_, few_trace_);
-  return first_rows(*part(whole_.replay(), whole_trace_), kTokens);
-}
-
-Score DiagnoseCrowd::score_at_end(const Mistakes& set) const {
-  const auto options = with_mistakes(whole_.right(), set);
-  return few_.score(few_replay_.run(options, &few_trace_, false, arithmetic_),
-                    few_replay_.observed());
+  if (!over_time) return part(few_.replay(), few_trace_);
+  return first_rows(*part(whole_.replay(), whole_trace), tokens());
 }
 
 void DiagnoseCrowd::score(const Group& group, std::span<const Mistakes> sets,
-                          std::vector<Score>& out) const {
-  if (group.layer == stages().layers()) {
-    for (const std::size_t i : group.sets) out[i] = score_at_end(sets[i]);
-    return;
-  }
-  const Index logits = stages().logits();
-  const Values& theirs = *few_replay_.problem().theirs.at(logits);
+                          const Trace* whole_trace, std::vector<Score>& out) const {
   const auto count = static_cast<Index>(group.sets.size());
-  DiagnoseProblem batch;
-  batch.batch = count;
-  batch.time = kTokens;
-  Values x, all_theirs({count * kTokens, theirs.columns()});
+  std::vector<reference::GptOptions> options;
+  Values x;
   for (Index k = 0; k < count; ++k) {
-    const Shared one = after_layer(group.layer, sets[group.sets[static_cast<std::size_t>(k)]]);
-    if (k == 0) x = Values({count * kTokens, one->columns()});
-    std::copy_n(one->row(0), one->size(), x.row(k * kTokens));
-    std::copy_n(theirs.row(0), theirs.size(), all_theirs.row(k * kTokens));
+    const Mistakes& set = sets[group.sets[static_cast<std::size_t>(k)]];
+    options.push_back(with_mistakes(whole_.right(), set));
+    const Shared one = group.ahead ? after_layer(group.layer, set, *whole_trace)
+                                   : first_stream(group.layer, options.back());
+    if (k == 0) x = Values({count * tokens(), one->columns()});
+    std::copy_n(one->row(0), one->size(), x.row(k * tokens()));
   }
-  batch.theirs[logits] = std::make_shared<const Values>(std::move(all_theirs));
-  DiagnosePass pass(run_, few_replay_.model(), batch, stages(), start_options_, nullptr, false,
-                    arithmetic_);
-  few_replay_.give_heads(pass);
-  Shared stream = std::make_shared<const Values>(std::move(x));
-  for (Index layer = group.layer + 1; layer < stages().layers(); ++layer) {
-    stream = pass.block(layer, stream);
+  const JointPass pass(run_, few_.replay(), options, arithmetic_);
+  for (Index layer = group.layer + group.ahead; layer < stages().layers(); ++layer) {
+    x = pass.block(layer, x);
   }
-  pass.end(stream);
-  const Values& found = *pass.trace().at(logits).computed;
+  const Values found = pass.end(x);
+  const Index logits = stages().logits();
+  const Values& theirs = *few_.replay().problem().theirs.at(logits);
   for (Index k = 0; k < count; ++k) {
-    Values one({kTokens, found.columns()});
-    std::copy_n(found.row(k * kTokens), one.size(), one.row(0));
+    Values one({tokens(), found.columns()});
+    std::copy_n(found.row(k * tokens()), one.size(), one.row(0));
     Score& score = out[group.sets[static_cast<std::size_t>(k)]];
     few_.add(score, logits, mean_square_difference(one, theirs));
+    score.moved = few_.moved(logits, one);
   }
 }
 
 std::vector<Score> DiagnoseCrowd::scores(std::span<const Mistakes> sets) const {
   std::vector<Score> out(sets.size());
   const std::vector<Group> all = groups(sets);
-  on_threads(run_, static_cast<Index>(all.size()),
-             [&](Index i) { score(all[static_cast<std::size_t>(i)], sets, out); });
+  std::optional<Trace> whole_trace;
+  if (std::ranges::any_of(all, &Group::ahead)) whole_trace = whole_.whole_trace(start_);
+  on_threads(run_, static_cast<Index>(all.size()), [&](Index i) {
+    score(all[static_cast<std::size_t>(i)], sets, whole_trace ? &*whole_trace : nullptr, out);
+  });
   return out;
 }
 

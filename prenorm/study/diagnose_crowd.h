@@ -1,11 +1,12 @@
-// Screens hypotheses that concern one layer each, many at once, where a dump has the logits alone.
-// Layers before the mistaken one are those of the right model, known already; from there on a right
-// model is causal, so that a few tokens tell: what each hypothesis makes of them in its layer goes
-// through the other layers with that of others, as sequences of one batch.
+// Screens hypotheses on the first tokens, many at once, where a dump has the logits alone. A right
+// model is causal, and so is one with most mistakes: a few tokens tell. Models that are mistaken in
+// one layer are those of the right one up to there; from there on they go through the layers side
+// by side (diagnose_joint.h). A mistake that looks ahead, in one layer, has the right model's later
+// tokens to look at.
 //
-//   DiagnoseCrowd crowd(run, whole, numbers);        // `whole`: of one sequence
-//   if (crowd.takes(set)) …
-//   crowd.scores(sets);                              // on the first tokens
+//   DiagnoseCrowd crowd(run, whole, few);        // `whole`: of one sequence; `few`: its first
+//   tokens if (DiagnoseCrowd::takes(set, start)) … crowd.scores(sets);                          //
+//   on the first tokens
 #pragma once
 #include <optional>
 #include <vector>
@@ -20,14 +21,15 @@ bool looks_ahead(const Mistakes& mistakes);
 
 class DiagnoseCrowd {
  public:
-  // `start`: mistakes that every set begins with; none that looks ahead. `whole` must outlive this.
-  DiagnoseCrowd(const Runtime& run, const Evaluation& whole, reference::Numbers numbers,
+  // `start`: mistakes that every set begins with; none that looks ahead. `whole` and `few` must
+  // outlive this.
+  DiagnoseCrowd(const Runtime& run, const Evaluation& whole, const Evaluation& few,
                 Mistakes start = {}, Arithmetic arithmetic = Arithmetic::kDouble);
 
-  // Whether such a dump may be screened so: its logits, of more than these few tokens.
-  static bool serves(const DiagnoseProblem& problem, const StageList& stages);
-  // Whether what the set adds to the start concerns one layer or the end.
-  bool takes(const Mistakes& set) const;
+  // Whether such a dump may be screened so, on so many tokens: its logits, of more tokens.
+  static bool serves(const DiagnoseProblem& problem, const StageList& stages, Index tokens);
+  // Whether what the set adds to the start is causal, or looks ahead in one layer alone.
+  static bool takes(const Mistakes& set, const Mistakes& start);
 
   // The start alone, and sets that the crowd takes, on the first tokens.
   Score start_score() const { return start_score_; }
@@ -35,28 +37,29 @@ class DiagnoseCrowd {
 
  private:
   using Shared = DiagnosePass::Shared;
-  struct Group {  // sets whose mistakes are in one layer; layers(): at the end
+  struct Group {  // sets whose first mistake is in one layer; layers(): at the end
     Index layer;
+    bool ahead;  // which may look ahead there
     std::vector<std::size_t> sets;
   };
 
-  const StageList& stages() const { return few_replay_.stages(); }
+  const StageList& stages() const { return few_.replay().stages(); }
+  Index tokens() const { return few_.replay().problem().time; }
+  std::span<const MistakeChoice> added(const Mistakes& set) const;
   Index layer_of(const Mistakes& set) const;
   std::vector<Group> groups(std::span<const Mistakes> sets) const;
   // What goes into a layer, of the model with the mistakes of the start.
   static const Shared& into(const Trace& trace, const StageList& stages, Index layer);
-  Shared after_layer(Index layer, const Mistakes& set) const;
-  void score(const Group& group, std::span<const Mistakes> sets, std::vector<Score>& out) const;
-  Score score_at_end(const Mistakes& set) const;
+  Shared first_stream(Index layer, const reference::GptOptions& options) const;
+  Shared after_layer(Index layer, const Mistakes& set, const Trace& whole_trace) const;
+  void score(const Group& group, std::span<const Mistakes> sets, const Trace* whole_trace,
+             std::vector<Score>& out) const;
 
   const Runtime& run_;
-  const Evaluation& whole_;
+  const Evaluation &whole_, &few_;
   Arithmetic arithmetic_;
   Mistakes start_;
-  Replay few_replay_;
-  Evaluation few_;
-  Trace whole_trace_, few_trace_;  // with the start's mistakes
-  reference::GptOptions start_options_;
+  Trace few_trace_;  // with the start's mistakes
   Score start_score_;
 };
 

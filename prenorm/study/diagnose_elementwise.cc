@@ -254,6 +254,10 @@ void activate(Isa isa, Activation kind, Index n, const double* x, double* y) {
 
 }  // namespace
 
+reference::LayerNormParameters<double> wide(const reference::LayerNormParameters<float>& p) {
+  return {reference::cast<double>(p.weight), reference::cast<double>(p.bias)};
+}
+
 Values quick_norm(const Runtime& run, const Values& x,
                   const reference::LayerNormParameters<double>& p,
                   const reference::LayerNormOptions& options, bool spread) {

@@ -10,6 +10,8 @@
 
 namespace prenorm {
 
+reference::LayerNormParameters<double> wide(const reference::LayerNormParameters<float>& p);
+
 // x: [.., C]; not of a norm that is taken over the time. `spread`: over the runtime's threads, else
 // on the calling one.
 Values quick_norm(const Runtime& run, const Values& x,

@@ -104,7 +104,18 @@ Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const 
     const TracedStage& stage = trace.at(slot);
     add(score, slot, stage.computed == nullptr ? kInfinite : stage.residual);
   }
+  const Index logits = replay_.stages().logits();
+  if (slots.size() == 1 && slots.front() == logits && trace.at(logits).computed != nullptr) {
+    score.moved = moved(logits, *trace.at(logits).computed);
+  }
   return score;
+}
+
+double Evaluation::moved(Index slot, const Values& computed) const {
+  const TracedStage& right = base_.at(slot);
+  if (right.computed == nullptr) return 0.0;
+  const double r = mean_square_difference(computed, *right.computed) / floor_[at(slot)];
+  return std::log2(std::min(1e30, r) + 0.1);
 }
 
 const Trace& Evaluation::started(const Mistakes& start) const {
@@ -236,9 +247,10 @@ Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most
 }
 
 bool Evaluation::hopeless(const Mistakes& set, double loss, std::span<const Index> slots) const {
-  constexpr double kTimes = 100.0, kMore = 1e3;
+  constexpr double kTimes = 2.0, kMore = 4.0;  // more than what is no worse
   return std::ranges::count_if(set, has_continuous_value) == 1 &&
-         prospect(set, slots).attainable > kTimes * loss + kMore;
+         prospect(set, slots).attainable >
+             kTimes * loss + kMore * static_cast<double>(slots.size());
 }
 
 bool Evaluation::no_worse(const Trace& before, const Trace& after,

@@ -22,6 +22,8 @@ struct Score {
   // halving one stage's residual is worth 1, below the rounding there is little more to win.
   double cost = 0.0;
   double loss = 0.0;  // Σ over the stages of the mean square residual in units of the rounding's
+  // log₂ of what the logits of a dump that has nothing else are moved by, in the same units.
+  double moved = 0.0;
 };
 
 // Calls body(piece) for each piece on the runtime's threads. Unlike those of the pool the body may
@@ -57,6 +59,8 @@ class Evaluation {
   Score score(const Trace& trace, std::span<const Index> slots) const;
   // Adds a stage to a score: its mean square residual.
   void add(Score& score, Index slot, double residual) const;
+  // How far the right model's stage is from this, as Score::moved.
+  double moved(Index slot, const Values& computed) const;
   Score base_score(std::span<const Index> slots) const { return score(base_, slots); }
   // A set that was scored before is not replayed again. `start`: mistakes that all sets begin with;
   // what is the same with these alone is not replayed either.

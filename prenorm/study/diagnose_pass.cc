@@ -4,9 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "prenorm/kernels/matmul.h"
-#include "prenorm/kernels/matmul_wide.h"
 #include "prenorm/study/diagnose_elementwise.h"
+#include "prenorm/study/diagnose_product.h"
 
 namespace prenorm {
 namespace {
@@ -86,10 +85,6 @@ Values norm_in_float(const Values& x, const reference::LayerNormParameters<doubl
   return reference::rounded(std::move(y), options.numbers);
 }
 
-reference::LayerNormParameters<double> wide(const reference::LayerNormParameters<float>& p) {
-  return {reference::cast<double>(p.weight), reference::cast<double>(p.bias)};
-}
-
 // Whether what it makes of a token may depend on later ones.
 bool sees_later(const reference::AttentionOptions& options) {
   const auto& m = options.mistakes;
@@ -160,37 +155,8 @@ DiagnosePass::Shared DiagnosePass::stage(Index slot, std::vector<Shared> inputs,
   return out.used;
 }
 
-Values DiagnosePass::product(const Values& x, const Floats& w) const {
-  const Index rows = x.rows(), in = w.rows(), columns = w.columns();
-  Values y(reference::with_columns(x, columns));
-  if (arithmetic_ == Arithmetic::kFloat) {
-    const Floats narrow_x = reference::cast<float>(x);
-    Floats narrow_y({rows, columns});
-    kernels::matmul(run_, ConstMatrix(narrow_x.row(0), {rows, in}),
-                    kernels::Right::plain(ConstMatrix(w.row(0), {in, columns})),
-                    Matrix(narrow_y.row(0), {rows, columns}), {});
-    std::ranges::copy(narrow_y, y.begin());
-    return y;
-  }
-  if (arithmetic_ == Arithmetic::kQuick) {
-    const Floats single_x = reference::cast<float>(x);
-    Floats single_y({rows, columns});
-    kernels::matmul_single(run_.isa(), rows, in, columns, single_x.row(0), w.row(0),
-                           single_y.row(0));
-    std::ranges::copy(single_y, y.begin());
-    return y;
-  }
-  if (!spread_) {
-    kernels::matmul_wide(run_.isa(), rows, in, columns, x.row(0), w.row(0), y.row(0));
-    return y;
-  }
-  constexpr Index kPiece = 64;  // columns: of whole tiles
-  run_.pool().run((columns + kPiece - 1) / kPiece, [&](Index i, int) {
-    const Index first = i * kPiece, count = std::min(kPiece, columns - first);
-    kernels::matmul_wide_columns(run_.isa(), rows, in, count, columns, x.row(0), w.row(0) + first,
-                                 y.row(0) + first);
-  });
-  return y;
+Values DiagnosePass::times(const Values& x, const Floats& w) const {
+  return product(run_, x, w, arithmetic_, spread_);
 }
 
 DiagnosePass::Shared DiagnosePass::embed() {
@@ -248,8 +214,8 @@ DiagnosePass::Shared DiagnosePass::linear(Index slot, const Shared& x,
                                           const reference::LinearParameters<float>& p,
                                           const reference::LinearOptions& options) {
   return stage(slot, {x}, key_of(options), [&] {
-    Values y = options.mistakes.transposed ? product(*x, reference::transposed(p.weight))
-                                           : product(*x, p.weight);
+    Values y = options.mistakes.transposed ? times(*x, reference::transposed(p.weight))
+                                           : times(*x, p.weight);
     if (!p.bias.absent() && !options.mistakes.no_bias) {
       for (Index n = 0; n < y.rows(); ++n) {
         for (Index o = 0; o < y.columns(); ++o) y(n, o) += static_cast<double>(p.bias[o]);
@@ -341,7 +307,7 @@ void DiagnosePass::logits(const Shared& x) {
   const StageKey key{static_cast<double>(options_.tied), number_of(options_.numbers)};
   stage(stages_.logits(), {x}, key, [&] {
     const Floats& head = options_.tied ? *tied_head_ : *untied_head_;
-    return reference::rounded(product(*x, head), options_.numbers);
+    return reference::rounded(times(*x, head), options_.numbers);
   });
 }
 

@@ -20,7 +20,9 @@ class DiagnosePass {
   // there, if its inputs are those of that trace.
   void set_whole(const Trace* whole) { whole_ = whole; }
   Trace run();
-  // Parts of it: a block on [B·T, C], what comes after the last, and what they left.
+  // Parts of it: what goes into the first block, a block on [B·T, C], what comes after the last,
+  // and what they left.
+  Shared embed();
   Shared block(Index layer, const Shared& x);
   void end(Shared x);
   const Trace& trace() const { return trace_; }
@@ -29,7 +31,6 @@ class DiagnosePass {
   using Compute = std::function<Values()>;
 
   Shared stage(Index slot, std::vector<Shared> inputs, StageKey key, const Compute& compute);
-  Shared embed();
   Shared pre_norm_block(Index layer, const Shared& x);
   Shared post_norm_block(Index layer, const Shared& x);
   Shared norm(Index slot, std::vector<Shared> inputs, bool second,
@@ -44,7 +45,7 @@ class DiagnosePass {
   Shared feed_forward_branch(Index layer, const Shared& x);
   void logits(const Shared& x);
 
-  Values product(const Values& x, const Floats& w) const;
+  Values times(const Values& x, const Floats& w) const;
   // `calls` times in a row.
   Values normalised(const Values& x, const reference::LayerNormParameters<float>& parameters,
                     const reference::LayerNormOptions& options, Index calls) const;

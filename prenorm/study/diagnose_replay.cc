@@ -88,11 +88,9 @@ Replay::Replay(const Runtime& run, const DiagnoseModel& model, DiagnoseProblem p
 Trace Replay::run(const reference::GptOptions& options, const Trace* base, bool spread,
                   Arithmetic arithmetic, Keep keep) const {
   DiagnosePass pass(run_, model_, problem_, stages_, options, base, spread, arithmetic, keep);
-  give_heads(pass);
+  pass.set_heads(tied_head_, untied_head_);
   return pass.run();
 }
-
-void Replay::give_heads(DiagnosePass& pass) const { pass.set_heads(tied_head_, untied_head_); }
 
 Trace Replay::rounded_run(const reference::GptOptions& options, Numbers numbers, const Trace* base,
                           Keep keep) const {

@@ -87,7 +87,8 @@ class Replay {
   // threads at once.
   Trace rounded_run(const reference::GptOptions& options, reference::Numbers numbers,
                     const Trace* base = nullptr, Keep keep = Keep::kAll) const;
-  void give_heads(DiagnosePass& pass) const;
+  // The head's columns that are compared, [C, columns]; absent where there is none.
+  const Floats& head(bool tied) const { return tied ? tied_head_ : untied_head_; }
   // Mean square of the rounding of an observed stage: what such a pass makes of it against `exact`,
   // from the same inputs where the dump has them. Never zero but where the stage is not computed.
   double rounding(Index slot, const Trace& exact, const Trace& rounded) const;

@@ -16,7 +16,7 @@ namespace {
 // Beyond so many a search is worth its time: of a type of few bits the rounding is known better.
 constexpr double kDoubtful = 2.0, kDoubtfulNarrow = 1.2;
 constexpr std::size_t kMostMistakes = 6;
-constexpr Index kMostRows = 64, kPrefix = 8;
+constexpr Index kMostRows = 64, kPrefix = 8, kFew = 3;  // attention has something to weigh
 
 constexpr double kNoNumber = 1.0;  // nobody masks with a number below one that is not zero
 
@@ -44,6 +44,9 @@ DiagnoseSearch::DiagnoseSearch(const Runtime& run, const DiagnoseModel& model,
   make(problem.cropped(batch, problem.time), full_replay_, full_);
   if (batch > 1) make(problem.cropped(1, problem.time), sequence_replay_, sequence_);
   if (problem.time > kPrefix) make(problem.cropped(1, kPrefix), prefix_replay_, prefix_);
+  if (DiagnoseCrowd::serves(problem, full_replay_->stages(), kPrefix)) {
+    make(problem.cropped(1, kFew), few_replay_, few_);
+  }
 }
 
 bool DiagnoseSearch::clean(std::span<const Index> slots) const {
@@ -104,6 +107,7 @@ void DiagnoseSearch::add_local(const DiagnoseScope& scope, const Candidate& foun
 bool DiagnoseSearch::add_in_one_place(const DiagnoseScope& scope, const Candidate& found,
                                       Candidates& next) {
   const MistakeChoice& best = next.front().mistakes.back();
+  if (found.mistakes.empty() && tried_by_few(scope) && best.name != "norm.axis") return false;
   std::vector<Mistakes> same;
   for (const Mistakes& other : scope.others) {
     if (other.size() == 1 && same_mistake(other.front(), best)) same.push_back(other);
@@ -115,12 +119,13 @@ bool DiagnoseSearch::add_in_one_place(const DiagnoseScope& scope, const Candidat
 }
 
 // Beside the best that is everywhere, another that is, if both together explain the scope.
-void DiagnoseSearch::add_pairs(const DiagnoseScope& scope, Candidates& next) {
+void DiagnoseSearch::add_pairs(const DiagnoseScope& scope, const Candidate& found,
+                               Candidates& next) {
   const auto whole = std::ranges::find_if(next, [](const Candidate& candidate) {
     return std::ranges::all_of(candidate.mistakes,
                                [](const MistakeChoice& m) { return m.where.empty(); });
   });
-  if (whole == next.end()) return;
+  if (whole == next.end() || whole->score.cost >= found.score.cost) return;
   const Candidates pairs =
       ranked(extended(whole->mistakes, scope.likely), scope.slots, whole->mistakes);
   if (pairs.empty() || !explains(pairs.front(), scope.slots)) return;
@@ -133,8 +138,12 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
                                                      Candidates& singles) {
   Candidate found{{}, full_->base_score(scope.slots)};
   for (std::size_t round = 0; round < kMostMistakes; ++round) {
-    Candidates next = ranked(extended(found.mistakes, scope.likely), scope.slots, found.mistakes);
-    bool enough = !next.empty() && explains(next.front(), scope.slots);
+    Candidates next;
+    bool enough = round == 0 && told_by_few(scope, next);
+    if (!enough) {
+      next = ranked(extended(found.mistakes, scope.likely), scope.slots, found.mistakes);
+      enough = !next.empty() && explains(next.front(), scope.slots);
+    }
     // Most of it explained by one everywhere: another everywhere is likelier than one in one place.
     const bool half = !next.empty() && next.front().score.loss < 0.5 * found.score.loss;
     const bool local_first = found.score.loss > kFarOff && !half;
@@ -144,7 +153,7 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
       if (local) {
         add_local(scope, found, next);
       } else if (round == 0 && !next.empty()) {
-        add_pairs(scope, next);
+        add_pairs(scope, found, next);
       }
       enough = !next.empty() && explains(next.front(), scope.slots);
     }

@@ -68,6 +68,7 @@ class DiagnoseSearch {
 
   static constexpr double kCleanTimes = 2.5;   // what is explained is within so many roundings
   static constexpr double kWorthwhile = 0.9;   // of cost: about half of one stage's residual
+  static constexpr double kNoGain = -1e9;      // of what is not tried
   static constexpr double kFarOff = 1e4;       // of loss: nothing explains so much by chance
   static constexpr std::size_t kRefined = 12;  // sets that are looked at more closely
   static constexpr double kMostEffort = 1e12;  // multiplications: a minute or so
@@ -80,18 +81,33 @@ class DiagnoseSearch {
   double price_of(const Mistakes& mistakes) const;
   double effort(const std::vector<Mistakes>& sets) const;
   struct Screened {
-    std::vector<double> gains;  // of each set: by how much it lowers the cost
-    bool enough = false;        // one of them comes down to the rounding, from far off
+    std::vector<double> gains;         // of each set: by how much it lowers the cost
+    std::vector<double> moved;         // Score::moved
+    bool enough = false;               // one of them comes down to the rounding, from far off
+    std::optional<Mistakes> fit = {};  // one that does with its numbers elsewhere
   };
   Screened screened(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                     const Mistakes& start);
   std::vector<bool> too_large(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                               const Mistakes& start) const;
+  std::vector<bool> too_small(const std::vector<Mistakes>& sets, std::span<const Index> slots,
+                              const Mistakes& start) const;
+  static bool is_enough(const Score& score, const Score& base, std::size_t slots,
+                        Arithmetic arithmetic);
+  bool few_serve(const Mistakes& start) const;
+  std::vector<Score> crowd_scores(const Evaluation& few, const std::vector<Mistakes>& sets,
+                                  const Mistakes& start, Arithmetic arithmetic);
   bool screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
-                    const Mistakes& start, std::vector<bool>& done, Screened& out) const;
+                    const Mistakes& start, std::vector<bool>& done, Screened& out);
+  std::vector<std::size_t> not_too_far(const std::vector<Mistakes>& sets,
+                                       std::vector<std::size_t> which, std::span<const Index> slots,
+                                       const Mistakes& start);
+  std::vector<Mistakes> without_far_behind(std::vector<Mistakes> sets, const Mistakes& start);
+  bool tried_by_few(const DiagnoseScope& scope) const;
+  bool told_by_few(const DiagnoseScope& scope, Candidates& next);
   std::vector<std::size_t> likely_first(const std::vector<Mistakes>& sets,
-                                        std::vector<std::size_t> which,
-                                        const Mistakes& start) const;
+                                        std::vector<std::size_t> which, const Mistakes& start,
+                                        double left) const;
   bool screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
                  std::vector<std::size_t> which, std::span<const Index> slots,
                  const Mistakes& start, Screened& out) const;
@@ -102,7 +118,7 @@ class DiagnoseSearch {
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
   void add_local(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
   bool add_in_one_place(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
-  void add_pairs(const DiagnoseScope& scope, Candidates& next);
+  void add_pairs(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
   Candidate one_by_one(const DiagnoseScope& scope, Candidates& singles);
   Candidate by_pairs(const DiagnoseScope& scope, const Mistakes& start, const Candidates& singles);
   Candidate with_pairs(const DiagnoseScope& scope, const Candidate& found,
@@ -119,11 +135,15 @@ class DiagnoseSearch {
   reference::Numbers numbers_;
   Progress progress_;
   double doubtful_times_;
-  // All rows that are searched with; one sequence; its first tokens.
-  std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_;
-  std::unique_ptr<Evaluation> full_, sequence_, prefix_;
-  Candidates seen_;                                   // the best of each round
-  std::map<std::vector<double>, double> gain_alone_;  // of single mistakes, by fingerprint
+  // All rows that are searched with; one sequence; its first tokens; and of these a few.
+  std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_, few_replay_;
+  std::unique_ptr<Evaluation> full_, sequence_, prefix_, few_;
+  Candidates seen_;  // the best of each round
+  struct Alone {
+    double gain, moved;
+  };
+  std::map<std::vector<double>, Alone> alone_;         // of single mistakes, by fingerprint
+  std::map<std::vector<double>, Score> crowd_scored_;  // by fingerprint and tokens
 };
 
 }  // namespace prenorm

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,17 +15,19 @@
 namespace prenorm {
 namespace {
 
-constexpr double kNoGain = -1e9;  // of what is not tried
-
 bool any_continuous(const Mistakes& mistakes) {
   return std::ranges::any_of(mistakes, has_continuous_value);
 }
 
-// Down to the rounding on the first tokens, from far off. In float a replay has its own rounding,
-// about as much again.
-bool is_enough(const Score& score, const Score& base, std::size_t slots, Arithmetic arithmetic) {
-  const double times = arithmetic == Arithmetic::kDouble ? 3.0 : 16.0;
-  return base.cost - score.cost > 10.0 && score.loss <= times * static_cast<double>(slots);
+// What a fit comes to from there, if that explains all, or nearly all of what was `left`: nothing
+// does by chance.
+std::optional<Mistakes> fit_that_explains(const Evaluation& evaluation, const Mistakes& set,
+                                          std::span<const Index> slots, double left) {
+  constexpr double kRoughly = 1e-2, kExplained = 4.0, kNearlyAll = 20.0;
+  const Mistakes found = evaluation.fitted(set, slots, 5, kRoughly);
+  const Score score = evaluation.score(evaluation.trace(found), slots);
+  const bool all = score.loss <= kExplained * static_cast<double>(slots.size());
+  return all || score.cost < left - kNearlyAll ? std::optional(found) : std::nullopt;
 }
 
 // The part of the last mistake's name that those have in common which may stand for each other.
@@ -52,24 +55,33 @@ const Evaluation& DiagnoseSearch::screen(bool ahead) const {
 
 // The quickest arithmetic whose own rounding does not show in what is left to be explained.
 Arithmetic DiagnoseSearch::screening_arithmetic(const Score& base, std::size_t slots) const {
-  constexpr double kFar = 30.0;  // of loss
+  constexpr double kFar = 8.0;  // of loss
   const bool narrow = numbers_ != reference::Numbers::kFloat32;
   const bool quick = narrow || base.loss > kFar * static_cast<double>(slots);
   return quick ? Arithmetic::kQuick : Arithmetic::kDouble;
 }
 
-// What explains more alone is likelier beside another, too.
+// What moves the logits about as far as is left is likelier, and then what explains more alone. Of
+// pairs what both explain counts.
 std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes>& sets,
                                                       std::vector<std::size_t> which,
-                                                      const Mistakes& start) const {
-  std::map<std::size_t, double> gains;
+                                                      const Mistakes& start, double left) const {
+  // Of cost. What moves them sixteen times as far, or a sixteenth, is not tried at all.
+  constexpr double kAboutAsFar = 4.0, kTooFarApart = 8.0;
+  std::map<std::size_t, std::pair<double, double>> order;
   for (const std::size_t i : which) {
-    const Mistakes added(sets[i].begin() + static_cast<std::ptrdiff_t>(start.size()),
-                         sets[i].end());
-    const auto alone = gain_alone_.find(fingerprint(with_mistakes(full_->right(), added)));
-    gains[i] = alone == gain_alone_.end() ? kNoGain : alone->second;
+    double gain = 0.0, apart = 0.0;
+    for (std::size_t k = start.size(); k < sets[i].size(); ++k) {
+      const auto alone = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
+      gain += alone == alone_.end() ? kNoGain : alone->second.gain;
+      const bool told = alone != alone_.end() && few_ != nullptr;  // of logits alone
+      if (told && !start.empty()) apart = std::abs(alone->second.moved - left);
+    }
+    order[i] = {std::floor(apart / kAboutAsFar), -gain};
+    if (apart > kTooFarApart) order.erase(i);
   }
-  std::ranges::stable_sort(which, [&](auto a, auto b) { return gains[a] > gains[b]; });
+  std::erase_if(which, [&](auto i) { return !order.contains(i); });
+  std::ranges::stable_sort(which, [&](auto a, auto b) { return order[a] < order[b]; });
   return which;
 }
 
@@ -78,9 +90,16 @@ std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes
 bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
                                std::vector<std::size_t> which, std::span<const Index> slots,
                                const Mistakes& start, Screened& out) const {
-  const std::size_t at_once = start.empty() ? which.size() : 10;
-  if (!start.empty()) which = likely_first(sets, std::move(which), start);
+  if (which.empty()) return out.enough;
+  const bool singles = start.empty() && (!few_ || sets[which.front()].size() == 1);
+  const std::size_t at_once = singles ? which.size() : 10;
   const Score base = evaluation.base_score(slots);
+  double left = base.cost;
+  double fit_gain = 2.0;  // of a number on the grid, beyond which it is looked for at once
+  if (!singles) {
+    if (!start.empty()) left = evaluation.scores(std::span(&start, 1), slots).front().cost;
+    which = likely_first(sets, std::move(which), start, left);
+  }
   const Arithmetic arithmetic = screening_arithmetic(base, slots.size());
   std::set<std::string> kinds;  // of what explains all
   for (std::size_t first = 0; first < which.size(); first += at_once) {
@@ -92,10 +111,19 @@ bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<M
       part.push_back(sets[which[k]]);
     }
     const std::vector<Score> scores = evaluation.scores(part, slots, start, arithmetic);
+    std::size_t best_fit = now.size();
     for (std::size_t k = 0; k < now.size(); ++k) {
       out.gains[now[k]] = base.cost - scores[k].cost;
+      out.moved[now[k]] = scores[k].moved;
       if (is_enough(scores[k], base, slots.size(), arithmetic)) kinds.insert(kind_of(part[k]));
+      if (singles || !few_ || !any_continuous(part[k]) || left - scores[k].cost < fit_gain)
+        continue;
+      fit_gain = left - scores[k].cost;
+      best_fit = k;
     }
+    if (best_fit == now.size() || !kinds.empty()) continue;
+    out.fit = fit_that_explains(evaluation, part[best_fit], slots, left);
+    if (out.fit) kinds.insert(kind_of(*out.fit));
   }
   out.enough = out.enough || !kinds.empty();
   return out.enough;
@@ -115,59 +143,33 @@ std::vector<bool> DiagnoseSearch::too_large(const std::vector<Mistakes>& sets,
   const double least = std::min(0.0, before - after) - kTooLarge;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t k = start.size(); k < sets[i].size() && sets[i].size() > 1; ++k) {
-      const auto alone = gain_alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
-      out[i] = out[i] || (alone != gain_alone_.end() && alone->second < least);
+      const auto alone = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
+      out[i] = out[i] || (alone != alone_.end() && alone->second.gain < least);
     }
   }
   return out;
 }
 
-// Those in one layer, many at a time.
-bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<const Index> slots,
-                                  const Mistakes& start, std::vector<bool>& done,
-                                  Screened& out) const {
-  constexpr std::size_t kFew = 32;
-  const Evaluation& whole = screen(true);
-  if (!prefix_ || looks_ahead(start) ||
-      !DiagnoseCrowd::serves(whole.replay().problem(), whole.replay().stages())) {
-    return false;
-  }
-  const Arithmetic arithmetic = screening_arithmetic(whole.base_score(slots), slots.size());
-  const DiagnoseCrowd crowd(run_, whole, numbers_, start, arithmetic);
-  std::vector<std::size_t> which;
-  std::vector<Mistakes> part;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (!done[i] && crowd.takes(sets[i])) which.push_back(i);
-  }
-  if (which.size() < kFew) return false;
-  for (const std::size_t i : which) part.push_back(sets[i]);
-  const Score base = crowd.start_score();
-  const std::vector<Score> scores = crowd.scores(part);
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    done[which[i]] = true;
-    out.gains[which[i]] = base.cost - scores[i].cost;
-    out.enough = out.enough || is_enough(scores[i], base, slots.size(), arithmetic);
-  }
-  return out.enough;
-}
-
 DiagnoseSearch::Screened DiagnoseSearch::screened(const std::vector<Mistakes>& sets,
                                                   std::span<const Index> slots,
                                                   const Mistakes& start) {
-  Screened out{std::vector<double>(sets.size(), kNoGain)};
+  Screened out{std::vector<double>(sets.size(), kNoGain), std::vector<double>(sets.size(), 0.0)};
   std::vector<bool> done = too_large(sets, slots, start);
+  const std::vector<bool> small = too_small(sets, slots, start);
+  for (std::size_t i = 0; i < sets.size(); ++i) done[i] = done[i] || small[i];
   if (!screen_crowd(sets, slots, start, done, out)) {
     std::vector<std::size_t> now, ahead;
     for (std::size_t i = 0; i < sets.size(); ++i) {
       if (!done[i]) (looks_ahead(sets[i]) ? ahead : now).push_back(i);
     }
     if (!screen_on(screen(false), sets, std::move(now), slots, start, out)) {
+      ahead = not_too_far(sets, std::move(ahead), slots, start);
       screen_on(screen(true), sets, std::move(ahead), slots, start, out);
     }
   }
   for (std::size_t i = 0; i < sets.size() && start.empty(); ++i) {
     if (out.gains[i] > kNoGain) {
-      gain_alone_[fingerprint(with_mistakes(full_->right(), sets[i]))] = out.gains[i];
+      alone_[fingerprint(with_mistakes(full_->right(), sets[i]))] = {out.gains[i], out.moved[i]};
     }
   }
   return out;
@@ -179,7 +181,7 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
                                                 const Mistakes& start) {
   constexpr double kFarBehind = 9.0;  // of gain: a residual that is 500 times as large
   constexpr std::size_t kFits = 4, kFarRefined = 4;
-  constexpr double kPart = 0.2;
+  constexpr double kPart = 0.2, kWorse = 0.5;
   const Screened found = screened(sets, slots, start);
   const std::vector<double>& gains = found.gains;
   // Where none explains what is far off, the best few are there to go on from.
@@ -192,16 +194,23 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
                                       : full_->base_score(slots).cost -
                                             full_->scores(std::span(&start, 1), slots).front().cost;
   std::vector<Mistakes> few;
-  std::size_t fits = 0, plain = 0;
+  if (found.fit) few.push_back(*found.fit);
+  std::size_t fits = found.fit ? kFits : 0, plain = found.fit ? most - 2 : 0;
   std::set<std::string> fitted;
   for (const std::size_t i : order) {
     if (gains[i] <= kNoGain) continue;
+    // Of logits alone: what does not help by itself is no start.
+    const double least = far && !found.enough ? before + kPart : before - kWorse;
+    if (few_ && !few.empty() && gains[i] < least) continue;
     const bool near = gains[i] > gains[order.front()] - kFarBehind;
     if (any_continuous(sets[i])) {
       // A fit may gain more than what a grid shows; of what is far off, the nearest shows a part.
       const MistakeChoice& last = sets[i].back();
       const bool costly = far && last.name == "attention.mask-finite";
-      if (fits >= kFits || (costly && gains[i] < before + kPart)) continue;
+      // A mask's number far below all scores changes nothing, nor does one near it.
+      const bool idle =
+          few_ && last.name == "attention.mask-finite" && std::abs(gains[i] - before) < 1e-6;
+      if (fits >= kFits || idle || (costly && gains[i] < before + kPart)) continue;
       // Another number of the same mistake ends where the first does.
       const bool once = costly || !start.empty();
       if (once && !fitted.insert(last.name + last.where + last.text).second) continue;
@@ -211,7 +220,7 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
     }
     few.push_back(sets[i]);
   }
-  return few;
+  return far ? without_far_behind(std::move(few), start) : few;
 }
 
 DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& sets,
@@ -238,6 +247,7 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   std::vector<Mistakes> fitted;
   const MistakeChoice* enough = nullptr;  // what a fit has explained: other numbers need no other
   const std::vector<Mistakes> best_few = best_fits(fits, slots);
+  const bool subtle = few_ && full_->base_score(slots).loss < kFarOff;
   for (const Mistakes& set : best_few) {
     if (enough != nullptr && same_mistake(set.back(), *enough) && set.back().where == enough->where)
       continue;
@@ -247,18 +257,24 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
     // along it.
     constexpr double kHopeless = 0.7, kFar = 1e3;
     const auto [here, attainable] = on.prospect(set, slots);
-    if (attainable > 100.0 * best + kFar || (here > kFar && attainable > kHopeless * here))
+    const bool explained = here <= 4.0 * static_cast<double>(slots.size());
+    const bool hopeless = !explained && attainable > kHopeless * here;
+    if ((few_ && attainable >= here && !explained) || attainable > 100.0 * best + kFar ||
+        (hopeless && ((ahead && subtle) || here > kFar)))
       continue;
     // Steps are as Newton's: after one of a hundredth the rest is a hundredth of that.
-    constexpr double kRoughly = 1e-2, kExplained = 1.5;
+    constexpr double kRoughly = 1e-2;
+    const double explained_loss = few_ ? 3.0 : 1.5;
     const Mistakes found = on.fitted(set, slots, ahead ? 5 : 8, kRoughly);
     const double left = on.score(on.trace(found), slots).loss;
-    if (left <= kExplained * static_cast<double>(slots.size())) enough = &set.back();
+    if (left <= explained_loss * static_cast<double>(slots.size())) enough = &set.back();
     fitted.push_back(with_zero_mask_named(found));
   }
   score(fitted);
   // The few tokens of the screen leave a number open that all of them tell.
-  if (!out.empty() && any_continuous(out.front().mistakes)) {
+  const double before = start.empty() ? full_->base_score(slots).cost
+                                      : full_->scores(std::span(&start, 1), slots).front().cost;
+  if (!out.empty() && any_continuous(out.front().mistakes) && out.front().score.cost < before) {
     Candidate& first = out.front();
     first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
     first.score = full_->score(full_->trace(first.mistakes), slots);

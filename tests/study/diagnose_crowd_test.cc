@@ -35,27 +35,34 @@ void expect_whole_replays_scores(const DiagnoseModel& model, const Mistakes& sta
       dump_of(model, small_tokens({}, 1, kTokens), {{.name = "norm.rms"}}, Dumped::kLogits);
   const Replay replay(run, model, input.problem);
   const Evaluation whole(run, replay, model.options(), Numbers::kFloat32);
-  const DiagnoseCrowd crowd(run, whole, Numbers::kFloat32, start);
+  const Replay few_replay(run, model, input.problem.cropped(1, kFew));
+  const Evaluation few(run, few_replay, model.options(), Numbers::kFloat32);
+  const DiagnoseCrowd crowd(run, whole, few, start);
   std::vector<Mistakes> sets;
+  const auto add = [&](const Mistakes& more) {
+    Mistakes set = start;
+    set.insert(set.end(), more.begin(), more.end());
+    if (DiagnoseCrowd::takes(set, start)) sets.push_back(set);
+  };
   for (const DiagnoseScope& scope : diagnose_scopes(model, input.problem)) {
-    for (const Mistakes& other : scope.others) {
-      if (other.front().name == "norm.axis" && other.front().where == "transformer.ln_f") continue;
-      sets.push_back(start);
-      sets.back().insert(sets.back().end(), other.begin(), other.end());
+    for (const Mistakes& other : scope.others) add(other);
+    ASSERT_GT(sets.size(), 100u);
+    for (const Mistakes& likely : scope.likely) {
+      add(likely);
+      if (likely.front().name != "norm.ddof") add({likely.front(), {.name = "norm.ddof"}});
     }
+    ASSERT_GT(sets.size(), 160u);
   }
-  ASSERT_GT(sets.size(), 100u);
   const std::vector<Score> scores = crowd.scores(sets);
   const double unit = residual(whole, start, kFew) / crowd.start_score().loss;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    ASSERT_TRUE(crowd.takes(sets[i]));
     const double want = residual(whole, sets[i], kFew) / unit;
     EXPECT_NEAR(scores[i].loss, want, 1e-6 * want)
         << sets[i].back().name << " " << sets[i].back().text << " " << sets[i].back().where;
   }
 }
 
-TEST(DiagnoseCrowd, scores_each_layers_mistakes_as_replays_of_every_token_do) {
+TEST(DiagnoseCrowd, scores_each_mistake_and_pair_as_replays_of_every_token_do) {
   expect_whole_replays_scores(small_diagnose_model(), {});
 }
 
@@ -69,23 +76,28 @@ TEST(DiagnoseCrowd, in_a_post_norm_model_with_a_head_of_its_own_too) {
   expect_whole_replays_scores(model, {});
 }
 
-TEST(DiagnoseCrowd, takes_what_is_in_one_layer_or_at_the_end) {
+TEST(DiagnoseCrowd, takes_what_a_few_tokens_tell) {
+  const auto takes = [](const Mistakes& set, const Mistakes& start = {}) {
+    return DiagnoseCrowd::takes(set, start);
+  };
+  const Mistakes relu{{.name = "activation.relu"}};
+  EXPECT_TRUE(takes({{.name = "norm.ddof"}}));
+  EXPECT_TRUE(takes({{.name = "norm.ddof"}, {.name = "structure.post-norm"}}));
+  EXPECT_TRUE(takes({{.name = "norm.axis", .where = "transformer.h.1.ln_2"}}));
+  EXPECT_TRUE(takes({relu[0], {.name = "attention.no-mask", .where = "transformer.h.1"}}, relu));
+  EXPECT_FALSE(takes({relu[0], {.name = "attention.no-mask", .where = "transformer.h.1"}}));
+  EXPECT_FALSE(takes({{.name = "attention.no-mask"}}));
+  EXPECT_FALSE(takes({{.name = "norm.axis", .where = "transformer.ln_f"}}));
+}
+
+TEST(DiagnoseCrowd, serves_logits_of_one_sequence_that_is_longer) {
   const DiagnoseModel model = small_diagnose_model();
-  const Runtime run;
-  const DiagnoseInput input = dump_of(model, small_tokens({}, 1), {}, Dumped::kLogits);
-  const Replay replay(run, model, input.problem);
-  const Evaluation whole(run, replay, model.options(), Numbers::kFloat32);
-  const DiagnoseCrowd crowd(run, whole, Numbers::kFloat32);
-  EXPECT_TRUE(crowd.takes({{.name = "norm.ddof", .where = "transformer.h.1.ln_2"}}));
-  EXPECT_TRUE(crowd.takes({{.name = "norm.ddof", .where = "transformer.ln_f"}}));
-  EXPECT_TRUE(crowd.takes({{.name = "structure.no-final-norm"}}));
-  EXPECT_FALSE(crowd.takes({{.name = "norm.ddof"}}));
-  EXPECT_FALSE(crowd.takes({{.name = "norm.axis", .where = "transformer.ln_f"}}));
   const StageList stages(model.layers());
-  EXPECT_TRUE(DiagnoseCrowd::serves(input.problem, stages));
-  EXPECT_FALSE(DiagnoseCrowd::serves(
-      dump_of(model, small_tokens({}, 1), {}, Dumped::kStages).problem, stages));
-  EXPECT_FALSE(DiagnoseCrowd::serves(input.problem.cropped(1, 2), stages));
+  const DiagnoseInput logits = dump_of(model, small_tokens({}, 1), {}, Dumped::kLogits);
+  const DiagnoseInput all = dump_of(model, small_tokens({}, 1), {}, Dumped::kStages);
+  EXPECT_TRUE(DiagnoseCrowd::serves(logits.problem, stages, kFew));
+  EXPECT_FALSE(DiagnoseCrowd::serves(all.problem, stages, kFew));
+  EXPECT_FALSE(DiagnoseCrowd::serves(logits.problem.cropped(1, kFew), stages, kFew));
 }
 
 }  // namespace
