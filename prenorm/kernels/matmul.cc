@@ -5,43 +5,32 @@
 #include <cassert>
 
 #include "prenorm/base/bfloat16.h"
+#include "prenorm/kernels/fetch_ahead.h"
 #include "prenorm/kernels/matmul_target.h"
 #include "prenorm/kernels/profile.h"
 
 namespace prenorm::kernels {
 namespace {
 
-// Tuning, not arithmetic: k is cut into stretches of whole groups or blocks and n into chunks so
-// that a packed chunk stays in the last-level cache; c then holds the sum so far between stretches.
-constexpr Index kForwardStretch = kSumGroup, kGradientStretch = 512;
-constexpr Index kPackRows = 256, kTilesTogether = 8;
-constexpr Index kLineFloats = 16;
+// Tuning, not arithmetic: n is cut into chunks so that a packed one stays in the last-level cache.
+constexpr Index kPackRows = 256;
 constexpr Index kChunkFloats = Index{1} << 20;
 constexpr Index kRowGroup = 96, kColumnGroup = 384, kPiecesForEach = 6;
-// A smaller product's operands and result are near already: fetching them costs up to 7 %.
-constexpr Index kNearFloats = Index{3} << 19;
 // A product of few rows would spend its time on packing, and panels of a deep one do not stay near:
 // each piece packs the blocks that it uses, which then do not travel from one core to another.
 constexpr Index kFewRows = 1024, kDeep = 1024, kFewLeftFloats = Index{1} << 17;
-constexpr Index kFewGradientRows = 512;
-constexpr Index kLocalRows = 256, kLocalStretch = 1024, kLocalPiecesForEach = 2;
-
-// `unit` divides `longest`: what may not be cut.
-Index stretch_length(Index k, Index longest, Index unit) {
-  const Index stretches = ceil_div(k, longest);
-  return std::min(k, round_up(ceil_div(k, stretches), unit));
-}
+constexpr Index kLocalRows = 256, kLargePiecesForEach = 2;
 
 // How a chunk of c is cut into pieces: halved until every thread has several.
 struct Grid {
   Index row_group, column_group, rows, columns;
 
-  Grid(const MatmulTarget& target, Index m, Index n, bool local, int threads) {
+  Grid(const MatmulTarget& target, Index m, Index n, bool local, bool near, int threads) {
     const Index most_rows = local ? kLocalRows : kRowGroup;
     row_group =
         m <= 16 ? m : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
     column_group = std::max(target.width, kColumnGroup / target.width * target.width);
-    const Index each = local ? kLocalPiecesForEach : kPiecesForEach;
+    const Index each = local && !near ? kLargePiecesForEach : kPiecesForEach;
     const Index wanted = threads == 1 ? 1 : Index{threads} * each;
     while (count(m, n) < wanted) {
       if (column_group >= 2 * target.width && column_group > row_group) {
@@ -73,14 +62,10 @@ struct Product {
   }
 };
 
-// A part of a product: [k0, k1) of the sum, columns [n0, n1) of c; and where it is packed.
+// Columns [n0, n1) of a product, and where its part of b is packed.
 struct Chunk {
-  Index k0, k1, n0, n1;
+  Index n0, n1;
   Panels panels;
-  const float* left = nullptr;  // tiles of aᵀ
-  Index left_stride = 0;
-
-  Index depth() const { return k1 - k0; }
 };
 
 // Packs rows [k, k + count) of b in columns [n, n + columns).
@@ -94,70 +79,52 @@ void pack_block(const MatmulTarget& target, const Right& b, Index k, Index count
   }
 }
 
-// Packs the chunk's part of b into `panels` and, for a weight gradient, of a into `left`.
+// Packs the chunk's part of b into `panels`.
 void pack_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
-                const Chunk& chunk, float* panels, float* left) {
-  const Index across = panels == nullptr ? 0 : ceil_div(chunk.n1 - chunk.n0, target.width);
-  const Index down = ceil_div(chunk.depth(), kPackRows);
-  const Index tiles = left == nullptr ? 0 : ceil_div(p.m, target.rows);
-  const Index of_left = ceil_div(tiles, kTilesTogether);
-  run.pool().run(of_left + across * down, [&](Index item, int) {
-    if (item >= of_left) {
-      const Index panel = (item - of_left) / down, k = (item - of_left) % down * kPackRows;
-      const Index n = chunk.n0 + panel * target.width;
-      pack_block(target, p.b, chunk.k0 + k, std::min(kPackRows, chunk.depth() - k), n,
-                 std::min(target.width, chunk.n1 - n),
-                 panels + panel * chunk.panels.stride + k * target.width);
-      return;
-    }
-    const Index m = item * kTilesTogether * target.rows;
-    target.pack_left(p.a.data() + chunk.k0 * p.a.stride(0) + m, p.a.stride(0), chunk.depth(),
-                     std::min(kTilesTogether * target.rows, p.m - m),
-                     left + item * kTilesTogether * chunk.left_stride, chunk.left_stride);
+                const Chunk& chunk, float* panels) {
+  const Index across = ceil_div(chunk.n1 - chunk.n0, target.width), down = ceil_div(p.k, kPackRows);
+  run.pool().run(across * down, [&](Index item, int) {
+    const Index panel = item / down, k = item % down * kPackRows;
+    const Index n = chunk.n0 + panel * target.width;
+    pack_block(target, p.b, k, std::min(kPackRows, p.k - k), n,
+               std::min(target.width, chunk.n1 - n),
+               panels + panel * chunk.panels.stride + k * target.width);
   });
 }
 
-// The chunk c[:, n0:n1] += a[:, k0:k1] b[k0:k1, n0:n1] from what was packed.
+// The chunk's columns of c.
 void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product& p,
                    const Chunk& chunk) {
   const Index width = chunk.n1 - chunk.n0;
-  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, run.threads());
+  const bool near = p.floats() <= FetchAhead::kNearFloats;
+  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, near, run.threads());
   run.reserve_worker_scratch(static_cast<std::size_t>(
-      kSumBlock * target.width + (grid.row_group + 1) * round_up(grid.column_group, target.width)));
+      target.piece_scratch(grid.row_group, grid.column_group, p.a_transposed)));
   run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {
     const Index m = item % grid.rows * grid.row_group;
     const Index n = item / grid.rows * grid.column_group;
     MatmulPiece piece;
     piece.weight_gradient = p.a_transposed;
-    if (p.a_transposed) {
-      piece.a_row = chunk.left_stride;
-      piece.a = chunk.left + m / target.rows * chunk.left_stride;
-    } else {
-      piece.a_row = p.a.stride(0);
-      piece.a = p.a.data() + m * piece.a_row + chunk.k0;
-    }
-    piece.fetch_ahead = p.floats() > kNearFloats;
+    piece.a_row = p.a.stride(0);
+    piece.a = p.a.data() + (p.a_transposed ? m : m * piece.a_row);
+    piece.fetch_ahead = !near;
     const Index next_m = m + run.threads() * grid.row_group;
-    if (piece.fetch_ahead && next_m < p.m) {
-      piece.next_a = p.a_transposed ? chunk.left + next_m / target.rows * chunk.left_stride
-                                    : p.a.data() + next_m * piece.a_row + chunk.k0;
+    if (piece.fetch_ahead && !p.a_transposed && next_m < p.m) {
+      piece.next_a = p.a.data() + next_m * piece.a_row;
       piece.next_rows = std::min(grid.row_group, p.m - next_m);
     }
     piece.panels = chunk.panels.from(n / target.width);
     if (!piece.panels) {
       piece.b_row = p.b.matrix.stride(0);
       piece.b_transposed = p.b.form == Right::Form::kTransposed;
-      piece.b = p.b.matrix.data() + (piece.b_transposed ? (chunk.n0 + n) * piece.b_row + chunk.k0
-                                                        : chunk.k0 * piece.b_row + chunk.n0 + n);
+      piece.b = p.b.matrix.data() + (chunk.n0 + n) * (piece.b_transposed ? piece.b_row : 1);
     }
     piece.scratch = run.worker_scratch(worker);
     piece.rows = std::min(grid.row_group, p.m - m);
     piece.columns = std::min(grid.column_group, width - n);
-    piece.k = chunk.depth();
+    piece.k = p.k;
     piece.c_row = p.c.stride(0);
     piece.c = p.c.data() + m * piece.c_row + chunk.n0 + n;
-    piece.first = chunk.k0 == 0;
-    piece.last = chunk.k1 == p.k;
     piece.epilogue = &p.epilogue;
     piece.m = m;
     piece.n = chunk.n0 + n;
@@ -177,43 +144,19 @@ void multiply(const Runtime& run, const Product& p) {
     const bool wide = b.format() == WeightFormat::kFloat32;
     compute_chunk(
         run, target, p,
-        {0,
-         p.k,
-         0,
-         p.n,
-         {wide ? b.floats() : nullptr, wide ? nullptr : b.bfloats(), p.k * target.width}});
+        {0, p.n, {wide ? b.floats() : nullptr, wide ? nullptr : b.bfloats(), p.k * b.width()}});
     return;
   }
-  const bool local = p.a_transposed ? p.m <= kFewGradientRows || p.m * p.k <= kFewLeftFloats
-                                    : p.m <= kFewRows || p.k > kDeep || p.m * p.k <= kFewLeftFloats;
-  const Index stretch =
-      p.a_transposed ? stretch_length(p.k, local ? kLocalStretch : kGradientStretch, kSumBlock)
-      : local        ? p.k
-                     : stretch_length(p.k, kForwardStretch, kSumGroup);
-  const Index most =
-      local ? round_up(p.n, target.width)
-            : std::max(target.width, kChunkFloats / stretch / target.width * target.width);
+  const bool local =
+      p.a_transposed || p.m <= kFewRows || p.k > kDeep || p.m * p.k <= kFewLeftFloats;
+  if (local) return compute_chunk(run, target, p, {0, p.n, {}});
+  const Index most = std::max(target.width, kChunkFloats / p.k / target.width * target.width);
   const Index columns = std::min(most, round_up(p.n, target.width));
-  // A line more than the tile, so that neighbours do not share the cache's sets.
-  const Index left_stride = stretch * target.rows + kLineFloats;
-  const Index left_floats = p.a_transposed ? ceil_div(p.m, target.rows) * left_stride : 0;
-  const Index panel_floats = local ? 0 : stretch * columns;
-  float* scratch = run.shared_scratch(static_cast<std::size_t>(panel_floats + left_floats));
-  float* panels = local ? nullptr : scratch;
-  float* left = p.a_transposed ? scratch + panel_floats : nullptr;
-  for (Index n0 = 0; n0 < p.n; n0 += most) {
-    for (Index k0 = 0; k0 < p.k; k0 += stretch) {
-      const Index k1 = std::min(p.k, k0 + stretch);
-      const Chunk chunk{k0,
-                        k1,
-                        n0,
-                        std::min(p.n, n0 + most),
-                        {panels, nullptr, (k1 - k0) * target.width},
-                        left,
-                        left_stride};
-      if (panels != nullptr || left != nullptr) pack_chunk(run, target, p, chunk, panels, left);
-      compute_chunk(run, target, p, chunk);
-    }
+  float* panels = run.shared_scratch(static_cast<std::size_t>(p.k * columns));
+  for (Index n = 0; n < p.n; n += most) {
+    const Chunk chunk{n, std::min(p.n, n + most), {panels, nullptr, p.k * target.width}};
+    pack_chunk(run, target, p, chunk, panels);
+    compute_chunk(run, target, p, chunk);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "prenorm/kernels/fetch_ahead.h"
 #include "prenorm/kernels/matmul_finish-inl.h"
@@ -40,13 +41,32 @@ HWY_INLINE void widen(const std::uint16_t* HWY_RESTRICT from, Index count, float
   }
 }
 
+// From one packed tile of aᵀ to the next: a line more, so that they do not share the cache's sets.
+constexpr Index kLeftStride = kSumBlock * kTileRows + 16;
+
+// Tiles [k][kTileRows] of aᵀ [k, rows], the last one zero-padded.
+void pack_left(const float* a, Index a_row, Index k, Index rows, float* tiles) {
+  const Index whole = rows / kTileRows, rest = rows % kTileRows;
+  for (Index i = 0; i < k; ++i) {
+    const float* from = a + i * a_row;
+    float* to = tiles + i * kTileRows;
+    for (Index t = 0; t < whole; ++t) {
+      std::memcpy(to + t * kLeftStride, from + t * kTileRows, kTileRows * sizeof(float));
+    }
+    if (rest == 0) continue;
+    to += whole * kLeftStride;
+    for (Index m = 0; m < kTileRows; ++m) to[m] = m < rest ? from[whole * kTileRows + m] : 0.0f;
+  }
+}
+
 // What becomes of the sums when their last block is there.
 enum class Close { kNot, kStore, kAddToRow, kAddToC };
 
 // Where a tile's block of products goes.
 struct Destination {
-  float* sums;       // [rows][kTileWidth]: the sum so far
-  bool opens;        // nothing is in `sums` yet
+  float* sums;          // [rows][kTileWidth]: where the sum is kept between blocks
+  const float* before;  // the sum so far: null, `sums`, or c
+  Index before_row;
   bool streams;      // the panel is used by this tile alone
   Close close;       // c = sums, row + sums or c + sums
   const float* row;  // [kTileWidth]
@@ -62,10 +82,12 @@ HWY_INLINE void add_rows(Tile<Rows, kTileVectors>& t, const Destination& to) {
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < kTileVectors; ++j) {
-      float* sum = to.sums + i * kTileWidth + j * kFloatLanes;
-      if (!to.opens) t.sum[i][j] = hn::Add(hn::Load(d, sum), t.sum[i][j]);
+      if (to.before != nullptr) {
+        const float* before = to.before + i * to.before_row + j * kFloatLanes;
+        t.sum[i][j] = hn::Add(hn::LoadU(d, before), t.sum[i][j]);
+      }
       if (to.close == Close::kNot) {
-        hn::Store(t.sum[i][j], d, sum);
+        hn::Store(t.sum[i][j], d, to.sums + i * kTileWidth + j * kFloatLanes);
         continue;
       }
       float* c = to.c + i * to.c_row + j * kFloatLanes;
@@ -111,7 +133,6 @@ void add_results(const MatmulPiece& p, Index m, Index n, Index rows, Index colum
     if (x) ahead.add(x[p.m + m].data() + p.n + n, x.stride(0), rows, columns);
   };
   ahead.add(p.c + m * p.c_row + n, p.c_row, rows, columns);
-  if (!p.last) return;
   add(p.epilogue->residual);
   add(p.epilogue->activation_input);
   add(p.epilogue->activated);
@@ -127,18 +148,19 @@ class Piece {
         group_(p_.weight_gradient ? p_.k : kSumGroup),
         block_(p_.scratch),
         start_(block_ + kSumBlock * kTileWidth),
-        sums_(start_ + round_up(p_.columns, kTileWidth)) {}
+        sums_(start_ + round_up(p_.columns, kTileWidth)),
+        left_(sums_ + p_.rows * round_up(p_.columns, kTileWidth)) {}
 
   // `near` and `far` are fetched meanwhile, some lines for each tile.
   void run(FetchAhead& near, FetchAhead& far) {
     const Epilogue& e = *p_.epilogue;
-    const bool finish = p_.last && (e.residual || e.activated || e.activation_input);
+    const bool finish = e.residual || e.activated || e.activation_input;
     const bool local_ahead = p_.fetch_ahead && p_.panels.floats == nullptr;
     load_start();
-    if (p_.weight_gradient) load_sums();
     for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
       const Index end = std::min(p_.k, k + kSumBlock);
       const Close close = how_to_close(k, end);
+      if (p_.weight_gradient) pack_left(p_.a + k * p_.a_row, p_.a_row, end - k, p_.rows, left_);
       if (local_ahead) far = next_rows(end);
       for (Index n = 0; n < p_.columns; n += kTileWidth) {
         if (local_ahead) near = next_panel(n, k, close);
@@ -167,17 +189,6 @@ class Piece {
     std::fill(start_ + count, start_ + round_up(p_.columns, kTileWidth), 0.0f);
   }
 
-  // A weight gradient's blocks are added to what c holds one after another.
-  void load_sums() {
-    for (Index n = 0; n < p_.columns; n += kTileWidth) {
-      const Index count = panel_columns(n);
-      for (Index m = 0; m < p_.rows; ++m) {
-        std::copy_n(c(m, n), count, sums(m, n));
-        std::fill(sums(m, n) + count, sums(m, n) + kTileWidth, 0.0f);
-      }
-    }
-  }
-
   const float* panel_block(Index n, Index k, Index end) const {
     const Panels panel = p_.panels.from(n / kTileWidth);
     if (panel.floats != nullptr) return panel.floats + k * kTileWidth;
@@ -194,8 +205,12 @@ class Piece {
   // The rows of a from k on, while the block before it is computed.
   FetchAhead next_rows(Index k) const {
     FetchAhead ahead;
-    if (p_.weight_gradient) return ahead;  // its tiles stand one after another
-    ahead.add(p_.a + k, p_.a_row, p_.rows, std::min(kSumBlock, p_.k - k));
+    const Index depth = std::min(kSumBlock, p_.k - k);
+    if (p_.weight_gradient) {
+      ahead.add(p_.a + k * p_.a_row, p_.a_row, depth, p_.rows);
+    } else {
+      ahead.add(p_.a + k, p_.a_row, p_.rows, depth);
+    }
     ahead.spread_over(tiles_of(p_.rows) * ceil_div(p_.columns, kTileWidth));
     return ahead;
   }
@@ -217,7 +232,8 @@ class Piece {
     } else {
       ahead.add(p_.b + k * p_.b_row + n, p_.b_row, depth, panel_columns(n));
     }
-    if (across && close != Close::kNot) add_results(p_, 0, n, p_.rows, panel_columns(n), ahead);
+    const bool touches_c = close != Close::kNot || (p_.weight_gradient && k == 0);
+    if (across && touches_c) add_results(p_, 0, n, p_.rows, panel_columns(n), ahead);
     ahead.spread_over(tiles_of(p_.rows));
     return ahead;
   }
@@ -225,7 +241,7 @@ class Piece {
   Close how_to_close(Index k, Index end) const {
     if (end != p_.k && end % group_ != 0) return Close::kNot;
     if (p_.weight_gradient) return Close::kStore;
-    const bool from_start = p_.first && k < group_ && !p_.epilogue->accumulate;
+    const bool from_start = k < group_ && !p_.epilogue->accumulate;
     return from_start ? Close::kAddToRow : Close::kAddToC;
   }
 
@@ -233,20 +249,25 @@ class Piece {
     const Index rows = tile_rows(m), columns = panel_columns(n);
     const bool whole = columns == kTileWidth;
     alignas(64) float edge[kTileRows * kTileWidth];
-    Destination to{sums(m, n),
-                   k % group_ == 0 && !p_.weight_gradient,
-                   p_.rows <= kTileRows && p_.panels.floats != nullptr,
-                   close,
-                   start_ + n,
-                   c(m, n),
-                   p_.c_row};
+    // A weight gradient's blocks are added to what c holds one after another.
+    const bool opens = k % group_ == 0, from_c = opens && p_.weight_gradient;
+    Destination to{sums(m, n), opens ? nullptr : sums(m, n),
+                   kTileWidth, p_.rows <= kTileRows && p_.panels.floats != nullptr,
+                   close,      start_ + n,
+                   c(m, n),    p_.c_row};
     if (!whole) {
       to.c = edge;
       to.c_row = kTileWidth;
-      if (close == Close::kAddToC) copy_rows(c(m, n), p_.c_row, rows, columns, edge, kTileWidth);
+      if (close == Close::kAddToC || from_c) {
+        copy_rows(c(m, n), p_.c_row, rows, columns, edge, kTileWidth);
+      }
+    }
+    if (from_c) {
+      to.before = to.c;
+      to.before_row = to.c_row;
     }
     if (p_.weight_gradient) {
-      const float* a = p_.a + m / kTileRows * p_.a_row + k * kTileRows;
+      const float* a = left_ + m / kTileRows * kLeftStride;
       add_block_of<kTileRows>(rows, a, 1, kTileRows, block, end - k, to);
     } else {
       add_block_of<kTileRows>(rows, p_.a + m * p_.a_row + k, p_.a_row, 1, block, end - k, to);
@@ -272,6 +293,7 @@ class Piece {
   float* block_;  // [kSumBlock][kTileWidth]
   float* start_;  // [columns], padded
   float* sums_;   // [panels][rows][kTileWidth]
+  float* left_;   // of a weight gradient: a block of its packed tiles
 };
 
 // Rows that are taken together where the panels are ready: their sums and a block of the panel fit
@@ -302,14 +324,14 @@ FetchAhead next_strip(const MatmulPiece& p, Index m, Index n) {
 // The rows of a that this thread will probably take next.
 FetchAhead next_piece(const MatmulPiece& p) {
   FetchAhead ahead;
-  if (p.next_a == nullptr) return ahead;
-  if (p.weight_gradient) {
-    ahead.add(p.next_a, p.a_row, tiles_of(p.next_rows), p.k * kTileRows);
-  } else {
-    ahead.add(p.next_a, p.a_row, p.next_rows, p.k);
-  }
+  ahead.add(p.next_a, p.a_row, p.next_rows, p.k);
   ahead.spread_over(tile_products(p.rows, p.columns, p.k));
   return ahead;
+}
+
+Index piece_scratch(Index rows, Index columns, bool weight_gradient) {
+  const Index left = weight_gradient ? tiles_of(rows) * kLeftStride : 0;
+  return kSumBlock * kTileWidth + (rows + 1) * round_up(columns, kTileWidth) + left;
 }
 
 void piece(const MatmulPiece& p) {
@@ -323,7 +345,7 @@ void piece(const MatmulPiece& p) {
       MatmulPiece strip = p;
       strip.rows = std::min(kStripRows, p.rows - m);
       strip.columns = std::min(kTileWidth, p.columns - n);
-      strip.a = p.a + (p.weight_gradient ? m / kTileRows : m) * p.a_row;
+      strip.a = p.a + m * p.a_row;
       strip.panels = p.panels.from(n / kTileWidth);
       strip.c = p.c + m * p.c_row + n;
       strip.m = p.m + m;

@@ -1,7 +1,6 @@
 #include "prenorm/kernels/matmul_target.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "prenorm/base/bfloat16.h"
 
@@ -18,20 +17,6 @@ namespace {
 
 void narrow(const float* from, Index count, std::uint16_t* to) {
   for (Index i = 0; i < count; ++i) to[i] = bf16_from_float(from[i]);
-}
-
-void pack_left(const float* a, Index a_row, Index k, Index rows, float* tiles, Index tile_stride) {
-  const Index whole = rows / kTileRows, rest = rows % kTileRows;
-  for (Index i = 0; i < k; ++i) {
-    const float* from = a + i * a_row;
-    float* to = tiles + i * kTileRows;
-    for (Index t = 0; t < whole; ++t) {
-      std::memcpy(to + t * tile_stride, from + t * kTileRows, kTileRows * sizeof(float));
-    }
-    if (rest == 0) continue;
-    to += whole * tile_stride;
-    for (Index m = 0; m < kTileRows; ++m) to[m] = m < rest ? from[whole * kTileRows + m] : 0.0f;
-  }
 }
 
 // Rows [begin, end) of kVectors times sixteen columns, summed in double and added to the sums.
@@ -72,8 +57,8 @@ void column_sums(const float* x, Index x_row, Index rows, Index columns, float* 
 }  // namespace
 
 const MatmulTarget kMatmulTarget = {
-    kTileRows, kTileWidth, pack_plain_panel, pack_transposed_panel, pack_left,
-    narrow,    piece,      column_sums};
+    kTileRows,     kTileWidth, pack_plain_panel, pack_transposed_panel, narrow,
+    piece_scratch, piece,      column_sums};
 
 #endif  // PRENORM_FMA_TARGET
 }  // namespace prenorm::kernels::HWY_NAMESPACE

@@ -18,23 +18,22 @@ struct Panels {
   }
 };
 
-// One piece of a product: some rows against some panels over one stretch of k.
+// One piece of a product: some rows against some panels.
 struct MatmulPiece {
-  const float* a = nullptr;      // [rows, k], or packed tiles
-  Index a_row = 0;               // elements between rows, or from one packed tile to the next
+  const float* a = nullptr;       // [rows, k]; of a weight gradient [k, rows]
+  Index a_row = 0;                // elements between rows
   bool fetch_ahead = false;       // what the product touches does not stay near by itself
   const float* next_a = nullptr;  // what this thread will probably take next; or null
   Index next_rows = 0;
-  bool weight_gradient = false;  // a is packed; blocks are added to c without groups
+  bool weight_gradient = false;  // a is packed here; blocks are added to c without groups
   Panels panels;                 // none: blocks of b are packed here
   const float* b = nullptr;      // [k, columns], or [columns, k] if transposed
   Index b_row = 0;
   bool b_transposed = false;
-  float* scratch = nullptr;            // of this worker: matmul_scratch() floats
+  float* scratch = nullptr;            // of this worker: piece_scratch() floats
   Index rows = 0, columns = 0, k = 0;  // of this piece; columns may end inside the last panel
   float* c = nullptr;                  // c[0, 0] of this piece
   Index c_row = 0;
-  bool first = false, last = false;  // stretch of k
   const Epilogue* epilogue = nullptr;
   Index m = 0, n = 0;  // where this piece stands in c, for the epilogue's operands
 };
@@ -44,11 +43,10 @@ struct MatmulTarget {
   // One panel: k × columns (at most width) of the source, zero-padded.
   void (*pack_plain)(const float* b, Index b_row, Index k, Index columns, float* panel);
   void (*pack_transposed)(const float* b, Index b_row, Index k, Index columns, float* panel);
-  // Tiles [k][rows of a tile] from aᵀ [k, rows], the last one zero-padded.
-  void (*pack_left)(const float* a, Index a_row, Index k, Index rows, float* tiles,
-                    Index tile_stride);
   // To bfloat16, to nearest even.
   void (*narrow)(const float* from, Index count, std::uint16_t* to);
+  // Floats that a piece of so many rows and columns works in.
+  Index (*piece_scratch)(Index rows, Index columns, bool weight_gradient);
   void (*piece)(const MatmulPiece& piece);
   void (*column_sums)(const float* x, Index x_row, Index rows, Index columns, float* sums);
 };
