@@ -4,9 +4,9 @@
 // by side (diagnose_joint.h). A mistake that looks ahead, in one layer, has the right model's later
 // tokens to look at.
 //
-//   DiagnoseCrowd crowd(run, whole, few);        // `whole`: of one sequence; `few`: its first
-//   tokens if (DiagnoseCrowd::takes(set, start)) … crowd.scores(sets);                          //
-//   on the first tokens
+//   DiagnoseCrowd crowd(run, whole, few);   // of one sequence, and of its first tokens
+//   if (DiagnoseCrowd::takes(set, start)) sets.push_back(set);
+//   crowd.scores(sets);                     // on the first tokens
 #pragma once
 #include <optional>
 #include <vector>

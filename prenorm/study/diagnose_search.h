@@ -88,6 +88,14 @@ class DiagnoseSearch {
   };
   Screened screened(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                     const Mistakes& start);
+  // Of the model with the mistakes of the start.
+  static double cost_of(const Evaluation& evaluation, std::span<const Index> slots,
+                        const Mistakes& start);
+  struct Alone {
+    double gain, moved;
+  };
+  // What is known of a mistake by itself; null: nothing.
+  const Alone* alone(const MistakeChoice& mistake) const;
   std::vector<bool> too_large(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                               const Mistakes& start) const;
   std::vector<bool> too_small(const std::vector<Mistakes>& sets, std::span<const Index> slots,
@@ -138,10 +146,7 @@ class DiagnoseSearch {
   // All rows that are searched with; one sequence; its first tokens; and of these a few.
   std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_, few_replay_;
   std::unique_ptr<Evaluation> full_, sequence_, prefix_, few_;
-  Candidates seen_;  // the best of each round
-  struct Alone {
-    double gain, moved;
-  };
+  Candidates seen_;                                    // the best of each round
   std::map<std::vector<double>, Alone> alone_;         // of single mistakes, by fingerprint
   std::map<std::vector<double>, Score> crowd_scored_;  // by fingerprint and tokens
 };

@@ -122,12 +122,10 @@ std::vector<bool> DiagnoseSearch::too_small(const std::vector<Mistakes>& sets,
   const double left = full_->base_score(slots).cost;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (sets[i].size() != 2) continue;
-    const auto first = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][0]})));
-    const auto second = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][1]})));
-    if (first == alone_.end() || second == alone_.end()) continue;
-    const Alone &a = first->second, &b = second->second;
-    out[i] = (a.moved < left - kFarLess && b.gain < kPart) ||
-             (b.moved < left - kFarLess && a.gain < kPart);
+    const Alone *a = alone(sets[i][0]), *b = alone(sets[i][1]);
+    if (a == nullptr || b == nullptr) continue;
+    out[i] = (a->moved < left - kFarLess && b->gain < kPart) ||
+             (b->moved < left - kFarLess && a->gain < kPart);
   }
   return out;
 }

@@ -61,6 +61,17 @@ Arithmetic DiagnoseSearch::screening_arithmetic(const Score& base, std::size_t s
   return quick ? Arithmetic::kQuick : Arithmetic::kDouble;
 }
 
+double DiagnoseSearch::cost_of(const Evaluation& evaluation, std::span<const Index> slots,
+                               const Mistakes& start) {
+  if (start.empty()) return evaluation.base_score(slots).cost;
+  return evaluation.scores(std::span(&start, 1), slots).front().cost;
+}
+
+const DiagnoseSearch::Alone* DiagnoseSearch::alone(const MistakeChoice& mistake) const {
+  const auto found = alone_.find(fingerprint(with_mistakes(full_->right(), {mistake})));
+  return found == alone_.end() ? nullptr : &found->second;
+}
+
 // What moves the logits about as far as is left is likelier, and then what explains more alone. Of
 // pairs what both explain counts.
 std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes>& sets,
@@ -72,10 +83,10 @@ std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes
   for (const std::size_t i : which) {
     double gain = 0.0, apart = 0.0;
     for (std::size_t k = start.size(); k < sets[i].size(); ++k) {
-      const auto alone = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
-      gain += alone == alone_.end() ? kNoGain : alone->second.gain;
-      const bool told = alone != alone_.end() && few_ != nullptr;  // of logits alone
-      if (told && !start.empty()) apart = std::abs(alone->second.moved - left);
+      const Alone* known = alone(sets[i][k]);
+      gain += known == nullptr ? kNoGain : known->gain;
+      const bool told = known != nullptr && few_ != nullptr;  // of logits alone
+      if (told && !start.empty()) apart = std::abs(known->moved - left);
     }
     order[i] = {std::floor(apart / kAboutAsFar), -gain};
     if (apart > kTooFarApart) order.erase(i);
@@ -97,7 +108,7 @@ bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<M
   double left = base.cost;
   double fit_gain = 2.0;  // of a number on the grid, beyond which it is looked for at once
   if (!singles) {
-    if (!start.empty()) left = evaluation.scores(std::span(&start, 1), slots).front().cost;
+    left = cost_of(evaluation, slots, start);
     which = likely_first(sets, std::move(which), start, left);
   }
   const Arithmetic arithmetic = screening_arithmetic(base, slots.size());
@@ -138,13 +149,11 @@ std::vector<bool> DiagnoseSearch::too_large(const std::vector<Mistakes>& sets,
   std::vector<bool> out(sets.size());
   if (slots.size() != 1) return out;
   const double before = full_->base_score(slots).cost;
-  const double after =
-      start.empty() ? before : full_->scores(std::span(&start, 1), slots).front().cost;
-  const double least = std::min(0.0, before - after) - kTooLarge;
+  const double least = std::min(0.0, before - cost_of(*full_, slots, start)) - kTooLarge;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t k = start.size(); k < sets[i].size() && sets[i].size() > 1; ++k) {
-      const auto alone = alone_.find(fingerprint(with_mistakes(full_->right(), {sets[i][k]})));
-      out[i] = out[i] || (alone != alone_.end() && alone->second.gain < least);
+      const Alone* known = alone(sets[i][k]);
+      out[i] = out[i] || (known != nullptr && known->gain < least);
     }
   }
   return out;
@@ -190,9 +199,7 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
   std::vector<std::size_t> order(sets.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](auto a, auto b) { return gains[a] > gains[b]; });
-  const double before = start.empty() ? 0.0
-                                      : full_->base_score(slots).cost -
-                                            full_->scores(std::span(&start, 1), slots).front().cost;
+  const double before = full_->base_score(slots).cost - cost_of(*full_, slots, start);
   std::vector<Mistakes> few;
   if (found.fit) few.push_back(*found.fit);
   std::size_t fits = found.fit ? kFits : 0, plain = found.fit ? most - 2 : 0;
@@ -272,8 +279,7 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
   }
   score(fitted);
   // The few tokens of the screen leave a number open that all of them tell.
-  const double before = start.empty() ? full_->base_score(slots).cost
-                                      : full_->scores(std::span(&start, 1), slots).front().cost;
+  const double before = cost_of(*full_, slots, start);
   if (!out.empty() && any_continuous(out.front().mistakes) && out.front().score.cost < before) {
     Candidate& first = out.front();
     first.mistakes = with_zero_mask_named(full_->fitted(first.mistakes, slots));
