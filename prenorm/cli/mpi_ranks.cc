@@ -19,8 +19,9 @@ enum Tag : int { kSum = (1 << 20) + 100, kQuestion, kAnswer };
 
 constexpr MpiRanks::Request kQuestionId = ~MpiRanks::Request{0};
 
-// How long the server sleeps between two looks: while somebody waits and while it computes.
-constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(500);
+// How long the server sleeps between two looks: while somebody waits and while it computes. A look
+// costs the one who computes about 30 us.
+constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(2000);
 // Nothing is on its way but, perhaps, a question.
 constexpr auto kIdleNap = microseconds(20000);
 constexpr auto kAnswerTime = milliseconds(1500);
@@ -88,6 +89,7 @@ void MpiRanks::wait(Request request) {
   const int peer = found->second.peer;
   waits_for_ = peer;
   caller_waits_ = true;
+  to_server_.notify_one();  // it may be in a long nap
   const auto is_done = [&] { return !pending_.contains(request); };
   bool in_time = true;
   if (options_.timeout_seconds > 0) {
@@ -129,8 +131,10 @@ void MpiRanks::serve() {
     if (stopping_ && pending_.empty()) break;
     // While the caller computes, looking costs it time: less often, the longer nothing happens.
     nap = work || news || caller_waits_ ? kShortNap : std::min(2 * nap, kLongNap);
-    to_server_.wait_for(lock, pending_.empty() ? kIdleNap : nap,
-                        [this] { return !jobs_.empty() || stopping_ || abort_code_ >= 0; });
+    to_server_.wait_for(lock, pending_.empty() ? kIdleNap : nap, [this, nap] {
+      const bool hurry = caller_waits_ && nap > kShortNap;
+      return !jobs_.empty() || hurry || stopping_ || abort_code_ >= 0;
+    });
   }
   lock.unlock();
   functions_.stop();

@@ -150,26 +150,29 @@ void TransformerBlock::forward(const Runtime& run, Index batch, Index time, Cons
 
 void TransformerBlock::backward(const Runtime& run, Index batch, Index time, ConstMatrix x,
                                 const Saved& saved, Matrix dy, const DropoutPosition* dropout,
-                                const kernels::AttentionMask& mask) {
+                                const kernels::AttentionMask& mask,
+                                const std::function<void()>& halfway) {
   check_shape("TransformerBlock", name_, "x", x, batch * time, options_.width);
   check_shape("TransformerBlock", name_, "dy", dy, batch * time, options_.width);
   const Pass p = pass(batch, time, dropout, mask);
   if (options_.norm == NormPlacement::kPre) {
-    pre_norm_backward(run, p, x, saved, dy);
+    pre_norm_backward(run, p, x, saved, dy, halfway);
   } else {
-    post_norm_backward(run, p, x, saved, dy);
+    post_norm_backward(run, p, x, saved, dy, halfway);
   }
 }
 
 // dh = dy + LN2'(FFN'(dy)),  dx = dh + LN1'(MHA'(dh)). The norms' outputs are computed again from
 // what was kept, by the same function.
 void TransformerBlock::pre_norm_backward(const Runtime& run, const Pass& p, ConstMatrix x,
-                                         const Saved& saved, Matrix dy) {
+                                         const Saved& saved, Matrix dy,
+                                         const std::function<void()>& halfway) {
   const Matrix norm = saved.shared.norm, branch = saved.shared.branch;
   ln_2_.forward(run, saved.h, norm);
   ConstMatrix dbranch = branch_gradient(run, p.feed_forward_residual_dropout, dy, branch);
   feed_forward_.backward(run, dbranch, norm, saved.feed_forward, norm);
   ln_2_.backward(run, norm, saved.h, saved.ln_2, dy, dy);
+  if (halfway) halfway();
 
   ln_1_.forward(run, x, norm);
   dbranch = branch_gradient(run, p.attention_residual_dropout, dy, branch);
@@ -180,12 +183,14 @@ void TransformerBlock::pre_norm_backward(const Runtime& run, const Pass& p, Cons
 
 // ds2 = LN2'(dy),  dh = ds2 + FFN'(ds2),  ds1 = LN1'(dh),  dx = ds1 + MHA'(ds1).
 void TransformerBlock::post_norm_backward(const Runtime& run, const Pass& p, ConstMatrix x,
-                                          const Saved& saved, Matrix dy) {
+                                          const Saved& saved, Matrix dy,
+                                          const std::function<void()>& halfway) {
   const Matrix norm = saved.shared.norm, branch = saved.shared.branch;
   ln_2_.backward(run, dy, saved.sum2, saved.ln_2, dy);
   ConstMatrix dbranch = branch_gradient(run, p.feed_forward_residual_dropout, dy, branch);
   feed_forward_.backward(run, dbranch, saved.h, saved.feed_forward, norm);
   kernels::add(run, dy, norm, dy);
+  if (halfway) halfway();
 
   ln_1_.backward(run, dy, saved.sum1, saved.ln_1, dy);
   dbranch = branch_gradient(run, p.attention_residual_dropout, dy, branch);

@@ -5,6 +5,7 @@
 //
 // The residual additions of the library live in this file's source and nowhere else.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,10 +72,11 @@ class TransformerBlock {
                const kernels::AttentionMask& mask = {}) const;
 
   // dy: [B·T, C] becomes dx in place. x, dropout and mask are the forward pass's. Adds to the
-  // parameters' gradients.
+  // parameters' gradients: first to those of ln_2 and mlp, then, after a call of `halfway`, to
+  // those of ln_1 and attn.
   void backward(const Runtime& run, Index batch, Index time, ConstMatrix x, const Saved& saved,
                 Matrix dy, const DropoutPosition* dropout = nullptr,
-                const kernels::AttentionMask& mask = {});
+                const kernels::AttentionMask& mask = {}, const std::function<void()>& halfway = {});
 
   // Incremental decoding: `time` new tokens of each sequence from position `past`. x becomes y in
   // place. Uses saved's buffers as scratch.
@@ -91,9 +93,9 @@ class TransformerBlock {
   Pass pass(Index batch, Index time, const DropoutPosition* position,
             const kernels::AttentionMask& mask) const;
   void pre_norm_backward(const Runtime& run, const Pass& pass, ConstMatrix x, const Saved& saved,
-                         Matrix dy);
+                         Matrix dy, const std::function<void()>& halfway);
   void post_norm_backward(const Runtime& run, const Pass& pass, ConstMatrix x, const Saved& saved,
-                          Matrix dy);
+                          Matrix dy, const std::function<void()>& halfway);
 
   std::string name_;
   Options options_;

@@ -202,7 +202,8 @@ void Gpt::backward(const Runtime& run, Workspace& work, TokenMatrix tokens,
   show(blocks_.size());
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     next_stage();
-    blocks_[l]->backward(run, batch, time, work.stream_[l], work.blocks_[l], grad, &dropout);
+    blocks_[l]->backward(run, batch, time, work.stream_[l], work.blocks_[l], grad, &dropout, {},
+                         next_stage);
     show(l);
   }
   next_stage();

@@ -68,9 +68,9 @@ class Gpt {
                            double scale, const DropoutPosition& dropout,
                            const GptObserver* observer = nullptr, GptStages* stages = nullptr);
 
-  // Stages of the backward pass in its order: the head with the final norm, the blocks from the
-  // last to the first, the embeddings.
-  Index stages() const { return config_.n_layer + 2; }
+  // Stages of the backward pass in its order: the head with the final norm, two for each block from
+  // the last to the first (mlp with ln_2, attn with ln_1), the embeddings.
+  Index stages() const { return 2 * config_.n_layer + 2; }
   // All that a stage adds to: parts of the registry's gradients and, last, what the workspace holds
   // for finish_gradients().
   std::vector<std::span<float>> stage_gradients(const Workspace& work, Index stage) const;

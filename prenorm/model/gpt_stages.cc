@@ -27,16 +27,17 @@ void append(std::vector<std::span<float>>& parts, std::span<float> part) {
 Index Gpt::stage_of(const Parameter& parameter) const {
   const std::string_view name = parameter.name;
   if (name.starts_with(kBlocks)) {
+    const std::string_view rest = name.substr(kBlocks.size());
+    const std::size_t dot = rest.find('.');
     Index layer = 0;
-    for (const char c : name.substr(kBlocks.size())) {
-      if (c == '.') break;
-      layer = 10 * layer + (c - '0');
-    }
-    return config_.n_layer - layer;
+    for (const char c : rest.substr(0, dot)) layer = 10 * layer + (c - '0');
+    const std::string_view part = rest.substr(dot + 1);
+    const bool attention = part.starts_with("ln_1.") || part.starts_with("attn.");
+    return 2 * (config_.n_layer - layer) - (attention ? 0 : 1);
   }
   const bool embedding = name.starts_with("transformer.w");  // wte, wpe
   const bool head = &parameter == &embedding_->token_weight() && config_.tie_word_embeddings;
-  return embedding && !head ? config_.n_layer + 1 : 0;
+  return embedding && !head ? stages() - 1 : 0;
 }
 
 std::vector<std::span<float>> Gpt::stage_gradients(const Workspace& work, Index stage) const {
