@@ -15,10 +15,10 @@ namespace {
 // Tuning, not arithmetic: n is cut into chunks so that a packed one stays in the last-level cache.
 constexpr Index kPackRows = 256;
 constexpr Index kChunkFloats = Index{1} << 20;
-constexpr Index kRowGroup = 96, kColumnGroup = 384, kPiecesForEach = 6;
+constexpr Index kOneGroup = 16, kRowGroup = 96, kColumnGroup = 384, kPiecesForEach = 6;
 // A product of few rows would spend its time on packing, and panels of a deep one do not stay near:
 // each piece packs the blocks that it uses, which then do not travel from one core to another.
-constexpr Index kFewRows = 1024, kDeep = 1024, kFewLeftFloats = Index{1} << 17;
+constexpr Index kFewerRows = 1024, kDeep = 1024, kFewLeftFloats = Index{1} << 17;
 constexpr Index kLocalRows = 256, kLargePiecesForEach = 2;
 
 // How a chunk of c is cut into pieces: halved until every thread has several.
@@ -27,12 +27,15 @@ struct Grid {
 
   Grid(const MatmulTarget& target, Index m, Index n, bool local, bool near, int threads) {
     const Index most_rows = local ? kLocalRows : kRowGroup;
-    row_group =
-        m <= 16 ? m : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
+    row_group = m <= kOneGroup
+                    ? m
+                    : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
     column_group = std::max(target.width, kColumnGroup / target.width * target.width);
-    const Index each = local && !near ? kLargePiecesForEach : kPiecesForEach;
+    const bool long_runs = local && m <= kFewRows;  // of memory are what counts
+    const Index each = local && (!near || long_runs) ? kLargePiecesForEach : kPiecesForEach;
     const Index wanted = threads == 1 ? 1 : Index{threads} * each;
-    while (count(m, n) < wanted) {
+    if (long_runs) column_group = round_up(ceil_div(n, wanted), target.width);
+    while (!long_runs && count(m, n) < wanted) {
       if (column_group >= 2 * target.width && column_group > row_group) {
         column_group = round_up(column_group / 2, target.width);
       } else if (row_group >= 48) {
@@ -148,7 +151,7 @@ void multiply(const Runtime& run, const Product& p) {
     return;
   }
   const bool local =
-      p.a_transposed || p.m <= kFewRows || p.k > kDeep || p.m * p.k <= kFewLeftFloats;
+      p.a_transposed || p.m <= kFewerRows || p.k > kDeep || p.m * p.k <= kFewLeftFloats;
   if (local) return compute_chunk(run, target, p, {0, p.n, {}});
   const Index most = std::max(target.width, kChunkFloats / p.k / target.width * target.width);
   const Index columns = std::min(most, round_up(p.n, target.width));

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "prenorm/kernels/fetch_ahead.h"
+#include "prenorm/kernels/matmul_few_rows-inl.h"
 #include "prenorm/kernels/matmul_finish-inl.h"
 #include "prenorm/kernels/matmul_target.h"
 #include "prenorm/kernels/pack-inl.h"
@@ -331,10 +332,12 @@ FetchAhead next_piece(const MatmulPiece& p) {
 
 Index piece_scratch(Index rows, Index columns, bool weight_gradient) {
   const Index left = weight_gradient ? tiles_of(rows) * kLeftStride : 0;
-  return kSumBlock * kTileWidth + (rows + 1) * round_up(columns, kTileWidth) + left;
+  const Index tiles = kSumBlock * kTileWidth + (rows + 1) * round_up(columns, kTileWidth) + left;
+  return std::max(tiles, kFewRowsScratch);  // the last piece may be one of few rows
 }
 
 void piece(const MatmulPiece& p) {
+  if (is_few_rows(p)) return few_rows_piece(p);
   FetchAhead near, far;
   if (!p.panels || (p.panels.bfloats != nullptr && p.rows > kStripRows)) {
     return Piece(p).run(near, far);

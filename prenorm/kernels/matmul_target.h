@@ -5,6 +5,9 @@
 
 namespace prenorm::kernels {
 
+// Of so few rows a product with an unpacked matrix takes about as long as reading that takes.
+constexpr Index kFewRows = 8;
+
 // Packed panels [panel][k][width] in one of two formats; or none.
 struct Panels {
   const float* floats = nullptr;

@@ -31,35 +31,91 @@ HWY_INLINE void pack_rows(const float* HWY_RESTRICT from, Index from_row, Index 
   }
 }
 
+// Four rows of 4 × 4 blocks, each block transposed: what was column t of a block is its row in
+// row[t].
+template <class D>
+HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&row)[4]) {
+  const hn::Repartition<double, D> dd;
+  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, row[0], row[1]));
+  const auto b = hn::BitCast(dd, hn::InterleaveLower(d, row[2], row[3]));
+  const auto e = hn::BitCast(dd, hn::InterleaveUpper(d, row[0], row[1]));
+  const auto f = hn::BitCast(dd, hn::InterleaveUpper(d, row[2], row[3]));
+  row[0] = hn::BitCast(d, hn::InterleaveLower(dd, a, b));
+  row[1] = hn::BitCast(d, hn::InterleaveUpper(dd, a, b));
+  row[2] = hn::BitCast(d, hn::InterleaveLower(dd, e, f));
+  row[3] = hn::BitCast(d, hn::InterleaveUpper(dd, e, f));
+}
+
 // Transposes a 4 × 4 block.
 HWY_INLINE void transpose4(const float* HWY_RESTRICT from, Index from_row, float* HWY_RESTRICT to,
                            Index to_row) {
   const D4 d;
-  const hn::Repartition<double, D4> dd;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row);
-  const auto r2 = hn::LoadU(d, from + 2 * from_row), r3 = hn::LoadU(d, from + 3 * from_row);
-  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
-  const auto b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
-  const auto e = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
-  const auto f = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, a, b)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, a, b)), d, to + to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, e, f)), d, to + 2 * to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, e, f)), d, to + 3 * to_row);
+  hn::Vec<D4> row[4];
+  for (Index i = 0; i < 4; ++i) row[i] = hn::LoadU(d, from + i * from_row);
+  transpose_blocks(d, row);
+  for (Index i = 0; i < 4; ++i) hn::StoreU(row[i], d, to + i * to_row);
+}
+
+constexpr int kBlocks = static_cast<int>(kFloatLanes / 4);  // of a vector
+
+// Vectors of blocks, to[b] = block b of from[0], from[1], …
+HWY_INLINE void gather_blocks(const VF (&from)[kBlocks], VF (&to)[kBlocks]) {
+#if HWY_TARGET == HWY_AVX3
+  const DF d;
+  const VF even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(from[1]), from[0]);
+  const VF odd01 = hn::OddEvenBlocks(from[1], hn::SwapAdjacentBlocks(from[0]));
+  const VF even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(from[3]), from[2]);
+  const VF odd23 = hn::OddEvenBlocks(from[3], hn::SwapAdjacentBlocks(from[2]));
+  to[0] = hn::ConcatLowerLower(d, even23, even01);
+  to[1] = hn::ConcatLowerLower(d, odd23, odd01);
+  to[2] = hn::ConcatUpperUpper(d, even23, even01);
+  to[3] = hn::ConcatUpperUpper(d, odd23, odd01);
+#elif HWY_TARGET == HWY_AVX2
+  const DF d;
+  to[0] = hn::ConcatLowerLower(d, from[1], from[0]);
+  to[1] = hn::ConcatUpperUpper(d, from[1], from[0]);
+#else
+  to[0] = from[0];
+#endif
+}
+
+// Transposes a block of a vector's lanes both ways.
+HWY_INLINE void transpose_vectors(const float* HWY_RESTRICT from, Index from_row,
+                                  float* HWY_RESTRICT to, Index to_row) {
+  const DF d;
+  VF row[kBlocks][4];
+#pragma GCC unroll 4
+  for (int q = 0; q < kBlocks; ++q) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) row[q][i] = hn::LoadU(d, from + (4 * q + i) * from_row);
+    transpose_blocks(d, row[q]);
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < 4; ++t) {
+    VF in[kBlocks], out[kBlocks];
+#pragma GCC unroll 4
+    for (int q = 0; q < kBlocks; ++q) in[q] = row[q][t];
+    gather_blocks(in, out);
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) hn::StoreU(out[b], d, to + (4 * b + t) * to_row);
+  }
 }
 
 // to[k * to_row + j] = from[j * from_row + k] for k < rows, j < columns; the columns from there to
 // `padded` become zero.
 HWY_INLINE void pack_transposed(const float* HWY_RESTRICT from, Index from_row, Index rows,
                                 Index columns, Index padded, float* HWY_RESTRICT to, Index to_row) {
-  constexpr Index kLine = 16;  // floats of a cache line, of which all are taken while it is near
+  const Index vector_columns = columns / kFloatLanes * kFloatLanes;
+  const Index vector_rows = rows / kFloatLanes * kFloatLanes;
   const Index whole_columns = columns / 4 * 4, whole_rows = rows / 4 * 4;
-  for (Index k0 = 0; k0 < whole_rows; k0 += kLine) {
-    const Index end = std::min(whole_rows, k0 + kLine);
-    for (Index j = 0; j < whole_columns; j += 4) {
-      for (Index k = k0; k < end; k += 4) {
-        transpose4(from + j * from_row + k, from_row, to + k * to_row + j, to_row);
-      }
+  for (Index j = 0; j < vector_columns; j += kFloatLanes) {
+    for (Index k = 0; k < vector_rows; k += kFloatLanes) {
+      transpose_vectors(from + j * from_row + k, from_row, to + k * to_row + j, to_row);
+    }
+  }
+  for (Index j = 0; j < whole_columns; j += 4) {
+    for (Index k = j < vector_columns ? vector_rows : 0; k < whole_rows; k += 4) {
+      transpose4(from + j * from_row + k, from_row, to + k * to_row + j, to_row);
     }
   }
   for (Index k = 0; k < rows; ++k) {
