@@ -6,7 +6,6 @@
 #include "prenorm/base/utf8.h"
 #include "prenorm/cli/message.h"
 #include "prenorm/kernels/adamw.h"
-#include "prenorm/model/checkpoint.h"
 #include "prenorm/model/config_json.h"
 
 namespace prenorm::cli {
@@ -41,11 +40,12 @@ void require_finite(const Runtime& run, const Gpt& model, const std::string& fol
   }
 }
 
-LoadedModel load_model(const Runtime& run, const std::string& folder, TokenizerUse use) {
+LoadedModel load_model(const Runtime& run, const std::string& folder, TokenizerUse use,
+                       WeightMemory memory) {
   if (folder.empty()) throw ConfigError("-m: expected a model folder, found none");
   LoadedModel loaded;
   try {
-    loaded.model = load_pretrained(folder, Gpt::Mode::kInference, &run);
+    loaded.model = load_pretrained(folder, Gpt::Mode::kInference, &run, memory);
   } catch (const ConfigError& error) {
     throw FormatError(printable(folder) + ": " + error.what());  // the folder's fault, not a flag's
   }

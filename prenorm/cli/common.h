@@ -6,6 +6,7 @@
 
 #include "prenorm/cli/option_table.h"
 #include "prenorm/kernels/runtime.h"
+#include "prenorm/model/checkpoint.h"
 #include "prenorm/model/gpt.h"
 #include "prenorm/text/tokenizer.h"
 
@@ -39,7 +40,8 @@ enum class TokenizerUse { kRequired, kOptional, kUnread };
 // Throws ConfigError where `folder` is empty (no -m), IoError and FormatError for what is wrong
 // with the folder, NumericalError for weights that are not finite.
 LoadedModel load_model(const Runtime& run, const std::string& folder,
-                       TokenizerUse use = TokenizerUse::kRequired);
+                       TokenizerUse use = TokenizerUse::kRequired,
+                       WeightMemory memory = WeightMemory::kOwn);
 
 // The tensor that holds a number that is not finite, as NumericalError.
 void require_finite(const Runtime& run, const Gpt& model, const std::string& folder);

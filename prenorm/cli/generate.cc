@@ -17,6 +17,10 @@
 namespace prenorm::cli {
 namespace {
 
+// Weights in float32 are used where the file is mapped until so many tokens are there; what is
+// copied from then on pays for itself in so many more.
+constexpr Index kTokensFirst = 8, kTokensThatPay = 32;
+
 class Generate : public Verb {
  public:
   void declare(OptionTable& table) override;
@@ -24,7 +28,8 @@ class Generate : public Verb {
 
  private:
   void check_flags(const OptionTable& table) const;
-  void pack(const Runtime& run, Gpt& model) const;
+  void pack(const Runtime& run, Gpt& model);
+  void pack_next(const Runtime& run, Gpt& model);
   std::string prompt_text(const OptionTable& table, const LoadedModel& loaded) const;
   GenerateCallbacks callbacks(const LoadedModel& loaded, const Streams& streams);
   int continue_one(const Runtime& run, const LoadedModel& loaded, const std::string& prompt,
@@ -42,6 +47,8 @@ class Generate : public Verb {
   Index samples_ = 1;
   bool slide_ = true, display_prompt_ = true, ignore_eos_ = false, prompt_logprobs_ = false;
   bool told_of_sliding_ = false;
+  Index tokens_ = 0;           // generated so far
+  bool more_to_pack_ = false;  // part by part, while tokens are generated
   CommonFlags common_;
 };
 
@@ -97,10 +104,17 @@ void Generate::declare(OptionTable& table) {
       table, "print one JSON object a continuation: ids, text, logprobs, stop (eos|length|string)");
 }
 
-void Generate::pack(const Runtime& run, Gpt& model) const {
-  model.pack(run, weights_ == "auto"  ? model.smallest_format()
-                  : weights_ == "f32" ? kernels::WeightFormat::kFloat32
-                                      : kernels::WeightFormat::kBfloat16);
+void Generate::pack(const Runtime& run, Gpt& model) {
+  const auto format = weights_ == "auto"  ? model.smallest_format()
+                      : weights_ == "f32" ? kernels::WeightFormat::kFloat32
+                                          : kernels::WeightFormat::kBfloat16;
+  const bool one_by_one = prompts_.empty();
+  if (format == kernels::WeightFormat::kBfloat16 || !one_by_one) return model.pack(run, format);
+  more_to_pack_ = options_.max_new_tokens * samples_ >= kTokensFirst + kTokensThatPay;
+}
+
+void Generate::pack_next(const Runtime& run, Gpt& model) {
+  if (more_to_pack_ && ++tokens_ > kTokensFirst) more_to_pack_ = model.pack_next(run);
 }
 
 void Generate::check_flags(const OptionTable& table) const {
@@ -187,6 +201,7 @@ int Generate::continue_one(const Runtime& run, const LoadedModel& loaded, const 
     calls.on_token = [&](const NewToken& token) {
       show_prompt();
       if (!token.eos) show(text.feed(token.id));
+      pack_next(run, *loaded.model);
       return !text.stopped() && !interrupt.requested();
     };
     const GenerateRequest request{ids, {seed_, 0, static_cast<std::uint32_t>(sample)}};
@@ -238,8 +253,9 @@ int Generate::continue_lines(const Runtime& run, const LoadedModel& loaded,
 int Generate::run(const OptionTable& table, const Streams& streams) {
   check_flags(table);
   const Runtime run(common_.runtime());
-  const LoadedModel loaded = load_model(
-      run, folder_, prompts_.empty() ? TokenizerUse::kRequired : TokenizerUse::kOptional);
+  const auto tokenizer = prompts_.empty() ? TokenizerUse::kRequired : TokenizerUse::kOptional;
+  const auto memory = weights_ == "bf16" ? WeightMemory::kOwn : WeightMemory::kMapped;
+  const LoadedModel loaded = load_model(run, folder_, tokenizer, memory);
   if (!stop_.empty() && !loaded.tokenizer) {
     throw ConfigError("--stop: expected a model with a tokenizer, found none");
   }

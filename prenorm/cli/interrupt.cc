@@ -17,6 +17,8 @@ constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kEnding.size()> previous_ending;
 struct sigaction previous_user;
 
+constexpr int kBadInput = 3;  // as main's
+
 int exit_code_of(int signal) { return 128 + signal; }
 
 extern "C" void remember_signal(int signal) {
@@ -25,6 +27,14 @@ extern "C" void remember_signal(int signal) {
 }
 
 extern "C" void remember_save(int) { save_wanted = 1; }
+
+// A file that is mapped became shorter; nothing that it held can be used any more.
+extern "C" void tell_of_shorter_file(int) {
+  constexpr char kLine[] =
+      "prenorm: a file that is in use: expected its size to stay, found it shorter\n";
+  if (write(STDERR_FILENO, kLine, sizeof kLine - 1) < 0) _exit(kBadInput);
+  _exit(kBadInput);
+}
 
 void listen(int signal, void (*handler)(int), struct sigaction& previous) {
   struct sigaction action {};
@@ -73,6 +83,7 @@ bool SaveSignal::take() {
 void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, tell_of_shorter_file);
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) == -1) {
       // The lowest free number is this one: those below are open.

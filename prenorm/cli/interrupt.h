@@ -30,8 +30,9 @@ class SaveSignal {
 };
 
 // At the program's start: a closed pipe and a file size limit become errors of the write instead of
-// killing the process, and standard streams that are closed are opened on /dev/null, so that no
-// file of ours takes their number.
+// killing the process, a mapped file that is shortened ends it with a line that says so, and
+// standard streams that are closed are opened on /dev/null, so that no file of ours takes their
+// number.
 void prepare_process();
 
 }  // namespace prenorm::cli

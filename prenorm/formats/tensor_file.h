@@ -30,6 +30,8 @@ class TensorFile {
   const std::string& name() const { return name_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view name) const;
+  // What keeps the bytes of tensors that have no owner of their own; may be null.
+  const std::shared_ptr<const void>& owner() const { return owner_; }
 
   // The elements; widening is exact. Throws FormatError naming file and tensor unless the dtype is
   // F32, F16, BF16 or F64.

@@ -11,6 +11,12 @@
 namespace prenorm {
 namespace {
 
+Index longest(std::span<const GenerateRequest> requests, const std::vector<std::size_t>& members) {
+  std::size_t most = 0;
+  for (const std::size_t member : members) most = std::max(most, requests[member].prompt.size());
+  return static_cast<Index>(most);
+}
+
 // Sequences that advance together, a position at a time: where a prompt is longer than the shortest
 // of them, its next token is fed in place of a chosen one. So all share the length of the cache.
 class Batch {
@@ -27,7 +33,8 @@ class Batch {
         context_(model.config().block_size),
         vocabulary_(model.config().vocab_size),
         choices_(options.vocab_size == 0 ? vocabulary_ : options.vocab_size),
-        cache_(model.make_cache(static_cast<Index>(members.size()))) {
+        cache_(model.make_cache(static_cast<Index>(members.size()),
+                                longest(requests, members) + options.max_new_tokens)) {
     for (std::size_t member : members) {
       const GenerateRequest& request = requests[member];
       rows_.push_back({member, request, {request.prompt.begin(), request.prompt.end()}, {}, true});

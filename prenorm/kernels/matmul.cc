@@ -163,6 +163,8 @@ void multiply(const Runtime& run, const Product& p) {
   }
 }
 
+bool is_bfloat16(float number) { return (std::bit_cast<std::uint32_t>(number) & 0xffffu) == 0; }
+
 }  // namespace
 
 Index Right::k() const {
@@ -206,14 +208,14 @@ void round_to_bfloat16(const Runtime& run, std::span<float> numbers) {
   run.pool().run(static_cast<Index>(pieces), [&](Index piece, int) {
     const std::size_t first = static_cast<std::size_t>(piece) * kPiece;
     for (float& number : numbers.subspan(first, std::min(kPiece, numbers.size() - first))) {
-      number = float_from_bf16(bf16_from_float(number));
+      // Written only where that changes it: the rest may be in memory that cannot be written to.
+      if (!is_bfloat16(number)) number = float_from_bf16(bf16_from_float(number));
     }
   });
 }
 
 bool are_bfloat16(std::span<const float> numbers) {
-  return std::ranges::all_of(
-      numbers, [](float number) { return (std::bit_cast<std::uint32_t>(number) & 0xffffu) == 0; });
+  return std::ranges::all_of(numbers, is_bfloat16);
 }
 
 void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const Epilogue& epilogue) {

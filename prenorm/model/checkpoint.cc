@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <string>
@@ -61,7 +62,7 @@ class Loader {
     }
   }
 
-  void load(const Runtime* run) {
+  void load(const Runtime* run, WeightMemory memory = WeightMemory::kOwn) {
     for (const Parameter& p : model_.parameters()) match(p);
     match_head();
     for (const auto& [name, tensor] : tensors_) {
@@ -73,10 +74,26 @@ class Loader {
     for (const Tensor* bias : zero_biases_) check_zero(*bias);
     if (head_ != nullptr) check_tied(*head_);
     for (const auto& [parameter, tensor] : matches_) file_.check_floating_point(*tensor);
+    if (memory == WeightMemory::kMapped) borrow();
     read(run);
   }
 
  private:
+  // Matrices that lie in the file as they are in memory; what remains is read.
+  void borrow() {
+    const auto fits = [this](const auto& match) {
+      const auto& [parameter, tensor] = match;
+      const std::span<const std::byte> bytes = tensor->bytes;
+      const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0;
+      if (tensor->dtype != Dtype::kF32 || parameter->shape.size() != 2 || !aligned) return false;
+      model_.parameters().borrow(
+          *parameter, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)},
+          tensor->owner != nullptr ? tensor->owner : file_.owner());
+      return true;
+    };
+    std::erase_if(matches_, fits);
+  }
+
   // All that could be wrong has been checked.
   void read(const Runtime* run) const {
     constexpr std::size_t kPiece = std::size_t{1} << 19;
@@ -211,17 +228,17 @@ void save_pretrained(const Gpt& model, const std::filesystem::path& folder) {
 }
 
 std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode,
-                                     const Runtime* run) {
+                                     const Runtime* run, WeightMemory memory) {
   check_folder(folder);
   const GptConfig config = load_config(folder);
-  return model_from_weights(config, read_weights(folder), mode, run);
+  return model_from_weights(config, read_weights(folder), mode, run, memory);
 }
 
 std::unique_ptr<Gpt> model_from_weights(const GptConfig& config, const TensorFile& weights,
-                                        Gpt::Mode mode, const Runtime* run) {
+                                        Gpt::Mode mode, const Runtime* run, WeightMemory memory) {
   check_size(config, weights);
   auto model = std::make_unique<Gpt>(config, mode);
-  Loader(*model, weights).load(run);
+  Loader(*model, weights).load(run, memory);
   return model;
 }
 

@@ -14,6 +14,12 @@
 
 namespace prenorm {
 
+// Whether a model has its weights in memory of its own, or reads its float32 matrices where its
+// files are mapped: ready at once, in memory that processes share. Such a model is never written
+// to, and whoever shortens the file kills the process (MappedFile); prenorm's own files are
+// replaced.
+enum class WeightMemory { kOwn, kMapped };
+
 // Writes the three files, each durably. A tied head is not written twice; biases that a model does
 // not have are written as zeros. Throws IoError.
 void save_pretrained(const Gpt& model, const std::filesystem::path& folder);
@@ -25,11 +31,13 @@ void save_pretrained(const Gpt& model, const std::filesystem::path& folder);
 // for a tied head that differs from wte or a bias-free model with a bias that is not zero. With a
 // runtime its threads read together.
 std::unique_ptr<Gpt> load_pretrained(const std::filesystem::path& folder, Gpt::Mode mode,
-                                     const Runtime* run = nullptr);
+                                     const Runtime* run = nullptr,
+                                     WeightMemory memory = WeightMemory::kOwn);
 
 // The same of weights that were read before (model_source.h). Throws FormatError.
 std::unique_ptr<Gpt> model_from_weights(const GptConfig& config, const TensorFile& weights,
-                                        Gpt::Mode mode, const Runtime* run = nullptr);
+                                        Gpt::Mode mode, const Runtime* run = nullptr,
+                                        WeightMemory memory = WeightMemory::kOwn);
 
 // Only the weights: fills `model` from a file by the same rules.
 void load_weights(Gpt& model, const std::filesystem::path& file);

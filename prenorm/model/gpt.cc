@@ -243,23 +243,35 @@ void Gpt::logits(const Runtime& run, Workspace& work, TokenMatrix tokens, Matrix
 
 void Gpt::pack(const Runtime& run, kernels::WeightFormat format) {
   if (format == kernels::WeightFormat::kBfloat16) {
-    kernels::round_to_bfloat16(run, parameters_.values());
+    for (const Parameter& p : parameters_) kernels::round_to_bfloat16(run, p.value);
   }
   for (auto& block : blocks_) block->pack(run, format);
   head_->pack(run, format);
+  packed_ = blocks_.size() + 1;
+}
+
+bool Gpt::pack_next(const Runtime& run) {
+  if (packed_ < blocks_.size()) {
+    blocks_[packed_]->pack(run);
+  } else if (packed_ == blocks_.size()) {
+    head_->pack(run);
+  }
+  packed_ = std::min(packed_ + 1, blocks_.size() + 1);
+  return packed_ <= blocks_.size();
 }
 
 kernels::WeightFormat Gpt::smallest_format() const {
-  return kernels::are_bfloat16(parameters_.values()) ? kernels::WeightFormat::kBfloat16
-                                                     : kernels::WeightFormat::kFloat32;
+  const bool narrow = std::ranges::all_of(
+      parameters_, [](const Parameter& p) { return kernels::are_bfloat16(p.value); });
+  return narrow ? kernels::WeightFormat::kBfloat16 : kernels::WeightFormat::kFloat32;
 }
 
-Gpt::Cache Gpt::make_cache(Index batch) const {
+Gpt::Cache Gpt::make_cache(Index batch, std::optional<Index> tokens) const {
   Cache cache;
   cache.batch_ = batch;
+  cache.most_ = std::clamp<Index>(tokens.value_or(config_.block_size), 1, config_.block_size);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    cache.layers_.emplace_back(batch, config_.n_head, config_.n_embd / config_.n_head,
-                               config_.block_size);
+    cache.layers_.emplace_back(batch, config_.n_head, config_.n_embd / config_.n_head, cache.most_);
   }
   return cache;
 }
@@ -272,10 +284,10 @@ void Gpt::plan(Cache& cache, Arena& arena, Index time) const {
 
 void Gpt::decode(const Runtime& run, Cache& cache, TokenMatrix tokens, Matrix last_logits) const {
   const Index batch = tokens.dim(0), time = tokens.dim(1);
-  if (batch != cache.batch_ || time < 1 || cache.length_ + time > config_.block_size) {
+  if (batch != cache.batch_ || time < 1 || cache.length_ + time > cache.most_) {
     throw ShapeError(
         fmt::format("Gpt: tokens after {} cached: expected [{}, 1 to {}], found [{}, {}]",
-                    cache.length_, cache.batch_, config_.block_size - cache.length_, batch, time));
+                    cache.length_, cache.batch_, cache.most_ - cache.length_, batch, time));
   }
   Arena measure;
   plan(cache, measure, time);

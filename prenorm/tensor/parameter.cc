@@ -1,6 +1,8 @@
 #include "prenorm/tensor/parameter.h"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 #include "prenorm/base/error.h"
 
@@ -57,6 +59,19 @@ Index ParameterRegistry::total_size() const {
   Index n = 0;
   for (const Parameter& p : parameters_) n += p.size();
   return n;
+}
+
+void ParameterRegistry::borrow(const Parameter& parameter, std::span<const float> values,
+                               std::shared_ptr<const void> owner) {
+  assert(static_cast<Index>(values.size()) == parameter.size());
+  Parameter& own = const_cast<Parameter&>(parameter);  // it is one of ours
+  own.value = {const_cast<float*>(values.data()), values.size()};
+  owners_.push_back(std::move(owner));
+}
+
+std::span<float> ParameterRegistry::values() const {
+  assert(owners_.empty());
+  return values_.floats().first(total());
 }
 
 std::span<float> ParameterRegistry::grads() const {

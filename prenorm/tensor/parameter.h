@@ -2,6 +2,7 @@
 // the optimizer, the checkpoint and the gradient norm are flat loops.
 #pragma once
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,10 +41,15 @@ class ParameterRegistry {
 
   // One block for all values and, if wanted, one for all gradients; both zero. Call once.
   void allocate(bool with_gradients);
+  // The values of `parameter`, one of these, are those at `values` from now on: elsewhere, in
+  // memory that `owner` keeps and that must not be written to.
+  void borrow(const Parameter& parameter, std::span<const float> values,
+              std::shared_ptr<const void> owner);
 
   const Parameter* find(std::string_view name) const;
   Index total_size() const;  // elements of all parameters
-  std::span<float> values() const { return values_.floats().first(total()); }
+  // Requires: none is borrowed.
+  std::span<float> values() const;
   std::span<float> grads() const;  // empty without gradients
   void zero_grad();
 
@@ -60,6 +66,7 @@ class ParameterRegistry {
   std::deque<Parameter> parameters_;  // deque: a layer keeps a Parameter& for life
   std::unordered_map<std::string_view, const Parameter*> by_name_;
   Buffer values_, grads_;
+  std::vector<std::shared_ptr<const void>> owners_;  // of what is borrowed
 };
 
 }  // namespace prenorm

@@ -110,6 +110,49 @@ TEST_F(Checkpoint, every_kind_of_model_round_trips_to_the_same_bits) {
   }
 }
 
+TEST_F(Checkpoint, a_mapped_model_reads_its_matrices_in_the_file_and_has_the_same_bits) {
+  const auto saved = make_model(tiny());
+  save_pretrained(*saved, folder_);
+  const auto mapped =
+      load_pretrained(folder_, Gpt::Mode::kInference, nullptr, WeightMemory::kMapped);
+  expect_same_bits(*saved, *mapped);
+  const auto own = load_pretrained(folder_, Gpt::Mode::kInference);
+  const std::span<float> block = own->parameters().values();
+  const auto is_within = [](std::span<const float> part, std::span<const float> all) {
+    return part.data() >= all.data() && part.data() < all.data() + all.size();
+  };
+  EXPECT_TRUE(is_within(own->parameters().find("transformer.wte.weight")->value, block));
+  // One after another in the file; in the registry the vectors lie between them.
+  const auto& wte = *mapped->parameters().find("transformer.wte.weight");
+  const auto& wpe = *mapped->parameters().find("transformer.wpe.weight");
+  const Safetensors file(weights());
+  const auto distance = [](const auto& a, const auto& b) {
+    return reinterpret_cast<const std::byte*>(b.data()) -
+           reinterpret_cast<const std::byte*>(a.data());
+  };
+  EXPECT_EQ(distance(wte.value, wpe.value),
+            distance(file.find(wte.name)->bytes, file.find(wpe.name)->bytes));
+  // What it reads stays there when the folder is written anew.
+  save_pretrained(*make_model(config_of(1, 1, 4, 5, 7)), folder_);
+  expect_same_bits(*saved, *mapped);
+}
+
+TEST_F(Checkpoint, of_another_type_a_mapped_model_holds_its_own_numbers) {
+  save_pretrained(*make_model(tiny()), folder_);
+  std::vector<std::uint16_t> halves;
+  edit([&](std::vector<Tensor>& tensors) {
+    Tensor& wte = find(tensors, "transformer.wte.weight");
+    halves.assign(static_cast<std::size_t>(wte.size()), 0x3fc0);  // 1.5
+    wte.dtype = Dtype::kBF16;
+    wte.bytes = std::as_bytes(std::span<const std::uint16_t>(halves));
+  });
+  const auto mapped =
+      load_pretrained(folder_, Gpt::Mode::kInference, nullptr, WeightMemory::kMapped);
+  for (const float x : mapped->parameters().find("transformer.wte.weight")->value) {
+    ASSERT_EQ(x, 1.5f);
+  }
+}
+
 TEST_F(Checkpoint, tensors_have_the_names_and_shapes_of_transformers) {
   save_pretrained(*make_model(tiny()), folder_ / "new" / "run");
   const Safetensors file(folder_ / "new" / "run" / "model.safetensors");

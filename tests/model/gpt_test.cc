@@ -235,6 +235,40 @@ TEST(Gpt, decoding_with_the_cache_gives_the_logit_bits_of_the_whole_sequence) {
   }
 }
 
+TEST(Gpt, weights_packed_part_by_part_between_tokens_change_no_bit) {
+  for (const GptConfig& c : each_kind()) {
+    SCOPED_TRACE(name(c));
+    const Windows w(2, 20, c.vocab_size);
+    on_every_runtime([&](const Runtime& run) {
+      const auto model = random_model(c, Gpt::Mode::kInference);
+      const TestMatrix want = logits_of(run, *model, w);
+      Gpt::Cache cache = model->make_cache(2, 20);
+      int calls = 1;
+      do {
+        expect_decoded_bits(run, *model, w, cache, want, {18, 1, 1});
+        ++calls;
+      } while (model->pack_next(run));
+      expect_decoded_bits(run, *model, w, cache, want, {18, 1, 1});
+      EXPECT_EQ(calls, c.n_layer + 2);
+      EXPECT_FALSE(model->pack_next(run));
+    });
+  }
+}
+
+TEST(Gpt, a_cache_has_room_for_the_tokens_that_were_asked_for) {
+  const auto model = random_model(small_config(), Gpt::Mode::kInference);
+  const Windows w(1, 10, 23);
+  const Runtime run;
+  TestMatrix last(1, 23);
+  Gpt::Cache cache = model->make_cache(1, 9);
+  model->decode(run, cache, {w.inputs.data(), {1, 9}}, last.view());
+  expect_error<ShapeError>(
+      [&] {
+        model->decode(run, cache, {w.inputs.data() + 9, {1, 1}}, last.view());
+      },
+      "Gpt: tokens after 9 cached: expected [1, 1 to 0], found [1, 1]");
+}
+
 TEST(Gpt, weights_in_bfloat16_give_the_bits_of_a_model_of_rounded_weights) {
   const Windows w(2, 40, 23);
   const Runtime run;

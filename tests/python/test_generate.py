@@ -2,6 +2,9 @@
 choice is foretold from transformers' logits processors and the documented random number."""
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 import torch
@@ -183,6 +186,43 @@ def test_text_prompts_and_stop_strings(prenorm, text_file, tmp_path):
         assert line["text"] == whole.split("e")[0]
         assert line["stop"] == ("string" if "e" in whole else "length")
         assert len(line["logprobs"]) == len(line["ids"])
+
+
+def test_a_text_is_the_same_however_many_tokens_are_asked_for(prenorm, text_file, tmp_path):
+    """Weights are packed after some tokens where many are to come; no bit may depend on it."""
+    folder = tmp_path / "run"
+    prenorm("train", "--data", text_file, "--tokenizer", "byte", "--out-dir", folder, "--n-layer",
+            3, "--n-head", 2, "--n-embd", 32, "--block-size", 64, "--max-iters", 20,
+            "--batch-size", 8)
+
+    def ids(tokens):
+        done = prenorm("generate", "-m", folder, "-p", "the cat", "-n", tokens, "--json",
+                       "--ignore-eos", "--seed", 3)
+        answer = json.loads(done.out)
+        return answer["ids"], answer["logprobs"]
+
+    few, many = ids(30), ids(50)
+    assert len(many[0]) == 50
+    assert (many[0][:30], many[1][:30]) == few
+
+
+def test_a_weight_file_that_becomes_shorter_is_an_error_of_one_line(prenorm, folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"ids": [1, 2]}\n', encoding="utf-8")
+    command = [prenorm.path, "generate", "-m", copy, "--prompts", prompts, "--json",
+               "--ignore-eos", "-n", "100000000"]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as running:
+        try:
+            assert "longer than the model's context" in running.stderr.readline()
+            os.truncate(copy / "model.safetensors", 0)
+            out, err = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert (running.returncode, out) == (3, "")
+    assert err == "prenorm: a file that is in use: expected its size to stay, found it shorter\n"
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"ids": [1], "text": "a"}', '{"ids": []}',
