@@ -19,12 +19,6 @@ bool at_end(const MistakeChoice& m) {
          m.name == "structure.no-final-norm" || m.name == "structure.double-final-norm";
 }
 
-std::shared_ptr<const Values> first_rows(const Values& x, Index rows) {
-  Values out({rows, x.columns()});
-  std::copy_n(x.row(0), out.size(), out.row(0));
-  return std::make_shared<const Values>(std::move(out));
-}
-
 }  // namespace
 
 bool looks_ahead(const Mistakes& mistakes) {
@@ -131,11 +125,12 @@ DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& se
     return pass.block(layer, into(before, replay.stages(), layer));
   };
   if (!over_time) return part(few_.replay(), few_trace_);
-  return first_rows(*part(whole_.replay(), whole_trace), tokens());
+  return std::make_shared<const Values>(
+      first_rows_of(*part(whole_.replay(), whole_trace), tokens()));
 }
 
-void DiagnoseCrowd::score(const Group& group, std::span<const Mistakes> sets,
-                          const Trace* whole_trace, std::vector<Score>& out) const {
+void DiagnoseCrowd::run_group(const Group& group, std::span<const Mistakes> sets,
+                              const Trace* whole_trace, std::vector<Values>& out) const {
   const auto count = static_cast<Index>(group.sets.size());
   std::vector<reference::GptOptions> options;
   Values x;
@@ -152,26 +147,36 @@ void DiagnoseCrowd::score(const Group& group, std::span<const Mistakes> sets,
     x = pass.block(layer, x);
   }
   const Values found = pass.end(x);
-  const Index logits = stages().logits();
-  const Values& theirs = *few_.replay().problem().theirs.at(logits);
   for (Index k = 0; k < count; ++k) {
-    Values one({tokens(), found.columns()});
+    Values& one = out[group.sets[static_cast<std::size_t>(k)]];
+    one = Values({tokens(), found.columns()});
     std::copy_n(found.row(k * tokens()), one.size(), one.row(0));
-    Score& score = out[group.sets[static_cast<std::size_t>(k)]];
-    few_.add(score, logits, mean_square_difference(one, theirs));
-    score.moved = few_.moved(logits, one);
   }
 }
 
-std::vector<Score> DiagnoseCrowd::scores(std::span<const Mistakes> sets) const {
-  std::vector<Score> out(sets.size());
+std::vector<Values> DiagnoseCrowd::logits(std::span<const Mistakes> sets) const {
+  std::vector<Values> out(sets.size());
   const std::vector<Group> all = groups(sets);
   std::optional<Trace> whole_trace;
   if (std::ranges::any_of(all, &Group::ahead)) whole_trace = whole_.whole_trace(start_);
   on_threads(run_, static_cast<Index>(all.size()), [&](Index i) {
-    score(all[static_cast<std::size_t>(i)], sets, whole_trace ? &*whole_trace : nullptr, out);
+    run_group(all[static_cast<std::size_t>(i)], sets, whole_trace ? &*whole_trace : nullptr, out);
   });
   return out;
+}
+
+std::vector<Score> DiagnoseCrowd::scores(std::span<const Mistakes> sets) const {
+  std::vector<Score> out;
+  for (const Values& found : logits(sets)) out.push_back(score_of(found));
+  return out;
+}
+
+Score DiagnoseCrowd::score_of(const Values& logits) const {
+  Score score;
+  const Index slot = stages().logits();
+  few_.add(score, slot, mean_square_difference(logits, *few_.replay().problem().theirs.at(slot)));
+  few_.add_logits(score, logits);
+  return score;
 }
 
 }  // namespace prenorm

@@ -34,6 +34,9 @@ class DiagnoseCrowd {
   // The start alone, and sets that the crowd takes, on the first tokens.
   Score start_score() const { return start_score_; }
   std::vector<Score> scores(std::span<const Mistakes> sets) const;
+  // What their logits are, in the compared columns, and how well some explain theirs.
+  std::vector<Values> logits(std::span<const Mistakes> sets) const;
+  Score score_of(const Values& logits) const;
 
  private:
   using Shared = DiagnosePass::Shared;
@@ -52,8 +55,8 @@ class DiagnoseCrowd {
   static const Shared& into(const Trace& trace, const StageList& stages, Index layer);
   Shared first_stream(Index layer, const reference::GptOptions& options) const;
   Shared after_layer(Index layer, const Mistakes& set, const Trace& whole_trace) const;
-  void score(const Group& group, std::span<const Mistakes> sets, const Trace* whole_trace,
-             std::vector<Score>& out) const;
+  void run_group(const Group& group, std::span<const Mistakes> sets, const Trace* whole_trace,
+                 std::vector<Values>& out) const;
 
   const Runtime& run_;
   const Evaluation &whole_, &few_;

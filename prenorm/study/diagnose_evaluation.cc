@@ -18,6 +18,8 @@ double step_of(const MistakeChoice& choice) {
                                          : 1e-4 * (1.0 + std::abs(number));
 }
 
+constexpr double kMostRounding = 1e-3;  // of float32, to a stage's size
+
 std::size_t at(Index slot) { return static_cast<std::size_t>(slot); }
 
 }  // namespace
@@ -106,16 +108,29 @@ Score Evaluation::score(const Trace& trace, std::span<const Index> slots) const 
   }
   const Index logits = replay_.stages().logits();
   if (slots.size() == 1 && slots.front() == logits && trace.at(logits).computed != nullptr) {
-    score.moved = moved(logits, *trace.at(logits).computed);
+    add_logits(score, *trace.at(logits).computed);
   }
   return score;
 }
 
-double Evaluation::moved(Index slot, const Values& computed) const {
+void Evaluation::add_logits(Score& score, const Values& computed) const {
+  const Index slot = replay_.stages().logits();
   const TracedStage& right = base_.at(slot);
-  if (right.computed == nullptr) return 0.0;
+  if (right.computed == nullptr) return;
   const double r = mean_square_difference(computed, *right.computed) / floor_[at(slot)];
-  return std::log2(std::min(1e30, r) + 0.1);
+  score.moved = std::log2(std::min(1e30, r) + 0.1);
+  score.size = mean_square(computed) / std::max(mean_square(*right.computed), 1e-300);
+}
+
+const Values* Evaluation::first_rows(const std::vector<double>& fingerprint) const {
+  const auto known = first_rows_.find(fingerprint);
+  return known == first_rows_.end() ? nullptr : &known->second;
+}
+
+void Evaluation::keep(const std::vector<double>& fingerprint, const Trace& trace) const {
+  const TracedStage& logits = trace.at(replay_.stages().logits());
+  if (logits.computed == nullptr) return;
+  first_rows_.emplace(fingerprint, first_rows_of(*logits.computed, kept_rows_));
 }
 
 const Trace& Evaluation::started(const Mistakes& start) const {
@@ -157,6 +172,7 @@ std::vector<Score> Evaluation::scores(std::span<const Mistakes> sets, std::span<
     Trace trace = replay_.run(options, &from, false, arithmetic, Keep::kCompared);
     out[i] = score(trace, slots);
     const std::lock_guard lock(mutex);
+    if (kept_rows_ > 0 && sets[i].size() == 1) keep(prints[i], trace);
     if (best && !(out[i].cost < out[*best].cost)) return;
     best = i;
     best_trace = std::move(trace);
@@ -209,7 +225,9 @@ bool Evaluation::fit_number(Mistakes& set, std::size_t which, std::span<const In
     // Far off, a step that wins little leads nowhere.
     constexpr double kFar = 1e4, kLittle = 0.8;
     if (now > kFar * static_cast<double>(slots.size()) && now > kLittle * loss) return false;
-    return std::abs(next - number) > exactly * std::abs(number);
+    // What is left may be the rounding, which no number is nearer to than another.
+    constexpr double kWon = 0.999;
+    return now < kWon * loss && std::abs(next - number) > exactly * std::abs(number);
   }
   return false;
 }
@@ -246,6 +264,72 @@ Mistakes Evaluation::fitted(Mistakes set, std::span<const Index> slots, int most
   return set;
 }
 
+// How far off a replay is goes down to nothing and up again in about a straight line: where it
+// does, between a number of the grid and the better of those beside it.
+double Evaluation::between_masks(const Mistakes& set, std::size_t which,
+                                 std::span<const Index> slots) const {
+  const double number = *set[which].number;
+  const auto grid = mask_numbers();
+  const auto here = std::ranges::find(grid, number);
+  if (here == grid.end()) return number;
+  std::vector<Mistakes> sets{set};
+  for (const auto beside : {here - 1, here + 1}) {
+    if (here == grid.begin() && beside < here) continue;
+    if (beside == grid.end()) continue;
+    sets.push_back(set);
+    sets.back()[which].number = *beside;
+  }
+  const std::vector<Score> scores = this->scores(sets, slots, {}, Arithmetic::kQuick);
+  std::size_t best = 1;
+  for (std::size_t i = 1; i < sets.size(); ++i) {
+    if (scores[i].loss < scores[best].loss) best = i;
+  }
+  const double ours = std::sqrt(scores.front().loss), theirs = std::sqrt(scores[best].loss);
+  return number + (*sets[best][which].number - number) * ours / (ours + theirs);
+}
+
+// There, and where a step from there leads.
+Evaluation::RoughFit Evaluation::fit_at(Mistakes set, std::size_t which, double number,
+                                        std::span<const Index> slots) const {
+  set[which].number = number;
+  const double by = step_of(set[which]);
+  std::vector<Trace> traces(2, Trace(0));
+  on_threads(run_, 2, [&](Index i) {
+    Mistakes one = set;
+    one[which].number = number + static_cast<double>(i) * by;
+    traces[at(i)] =
+        replay_.run(with_mistakes(right_, one), &base_, false, Arithmetic::kQuick, Keep::kCompared);
+  });
+  double next = number + fit_step(traces[0], traces[1], by, slots);
+  if (set[which].name == "norm.eps-value" && next <= 0.0) next = number / 10.0;
+  return {number, score(traces[0], slots).loss, next};
+}
+
+std::optional<Mistakes> Evaluation::roughly_fitted(Mistakes set,
+                                                   std::span<const Index> slots) const {
+  constexpr int kSteps = 6;
+  constexpr double kLittle = 0.6, kRoughly = 1e-2;
+  const auto it = std::ranges::find_if(set, has_continuous_value);
+  if (it == set.end()) return std::nullopt;
+  const auto which = static_cast<std::size_t>(it - set.begin());
+  const bool mask = it->name == "attention.mask-finite";
+  const double before = scores(std::span(&set, 1), slots, {}, Arithmetic::kQuick).front().loss;
+  constexpr double kExplained = 16.0;
+  if (before <= kExplained * static_cast<double>(slots.size())) return set;
+  const double first = mask ? between_masks(set, which, slots) : *it->number;
+  RoughFit best = fit_at(set, which, first, slots);
+  if (mask && !(best.loss < kLittle * before)) return std::nullopt;
+  for (int step = 0; step < kSteps; ++step) {
+    const double moved = std::abs(best.next - best.number);
+    const RoughFit there = fit_at(set, which, best.next, slots);
+    if (!(there.loss < (step == 0 && !mask ? kLittle : 1.0) * best.loss)) break;
+    best = there;
+    if (moved <= kRoughly * std::abs(best.number)) break;
+  }
+  set[which].number = best.number;
+  return best.loss < kLittle * before ? std::optional(set) : std::nullopt;
+}
+
 bool Evaluation::hopeless(const Mistakes& set, double loss, std::span<const Index> slots) const {
   constexpr double kTimes = 2.0, kMore = 4.0;  // more than what is no worse
   return std::ranges::count_if(set, has_continuous_value) == 1 &&
@@ -261,8 +345,18 @@ bool Evaluation::no_worse(const Trace& before, const Trace& after,
   });
 }
 
+bool Evaluation::far_off(const Score& score, std::span<const Index> slots, double times) const {
+  constexpr double kSurely = 2.0;  // a score may be float's
+  const Index logits = replay_.stages().logits();
+  if (numbers_ != reference::Numbers::kFloat32 || slots.size() != 1 || slots.front() != logits ||
+      base_.at(logits).computed == nullptr)
+    return false;
+  const double most = kSurely * times * kMostRounding;
+  const double size = score.size * mean_square(*base_.at(logits).computed);
+  return score.loss * floor_[at(logits)] > most * most * size;
+}
+
 bool Evaluation::far_off(const Trace& trace, std::span<const Index> slots, double times) const {
-  constexpr double kMostRounding = 1e-3;  // of a stage's size
   if (numbers_ != reference::Numbers::kFloat32) return false;
   return std::ranges::any_of(slots, [&](Index slot) {
     const TracedStage& stage = trace.at(slot);

@@ -197,6 +197,8 @@ bool compatible(const GptOptions& right, const MistakeChoice& a, const MistakeCh
          both != fingerprint(with_mistakes(right, {b}));
 }
 
+std::span<const double> mask_numbers() { return kMaskNumbers; }
+
 bool has_continuous_value(const MistakeChoice& choice) {
   return choice.name == "norm.eps-value" || choice.name == "attention.mask-finite";
 }

@@ -34,6 +34,8 @@ std::vector<double> fingerprint(const reference::GptOptions& options);
 
 // A mistake whose number may be anything: ε, the mask's number.
 bool has_continuous_value(const MistakeChoice& choice);
+// The numbers that are tried for the mask, in order.
+std::span<const double> mask_numbers();
 // The same mistake, whatever its value and place.
 bool same_kind(const MistakeChoice& a, const MistakeChoice& b);
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "prenorm/study/diagnose_elementwise.h"
+#include "prenorm/study/diagnose_evaluation.h"
+#include "prenorm/study/diagnose_pass.h"
 #include "prenorm/study/diagnose_product.h"
 
 namespace prenorm {
@@ -156,6 +158,35 @@ Values JointPass::end(const Values& x) const {
   return each((tied.absent() ? untied : tied).columns(), [&](std::size_t i) {
     return reference::rounded(rows_of(options_[i].tied ? tied : untied, i), options_[i].numbers);
   });
+}
+
+std::vector<Values> logits_of_each(const Runtime& run, const Replay& replay,
+                                   std::span<const GptOptions> options, Arithmetic arithmetic) {
+  constexpr Index kRows = 96;  // at a time: their activations stay in the processor's caches
+  const Index tokens = replay.problem().time, count = static_cast<Index>(options.size());
+  const Index at_once = std::max<Index>(1, kRows / tokens);
+  std::vector<Values> out(options.size());
+  on_threads(run, (count + at_once - 1) / at_once, [&](Index piece) {
+    const Index first = piece * at_once, here = std::min(at_once, count - first);
+    const auto part =
+        options.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(here));
+    Values x({here * tokens, replay.model().width()});
+    for (Index i = 0; i < here; ++i) {
+      const auto one = DiagnosePass(run, replay.model(), replay.problem(), replay.stages(),
+                                    part[static_cast<std::size_t>(i)], nullptr, false, arithmetic)
+                           .embed();
+      std::copy_n(one->row(0), one->size(), x.row(i * tokens));
+    }
+    const JointPass pass(run, replay, part, arithmetic);
+    for (Index layer = 0; layer < replay.stages().layers(); ++layer) x = pass.block(layer, x);
+    x = pass.end(x);
+    for (Index i = 0; i < here; ++i) {
+      Values& one = out[static_cast<std::size_t>(first + i)];
+      one = Values({tokens, x.columns()});
+      std::copy_n(x.row(i * tokens), one.size(), one.row(0));
+    }
+  });
+  return out;
 }
 
 }  // namespace prenorm

@@ -9,6 +9,7 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "prenorm/study/diagnose_replay.h"
 
@@ -45,5 +46,11 @@ class JointPass {
   std::span<const reference::GptOptions> options_;
   Arithmetic arithmetic_;
 };
+
+// The logits of models that are causal, each on the replay's tokens from the embeddings on: [T,
+// columns]. On the runtime's threads.
+std::vector<Values> logits_of_each(const Runtime& run, const Replay& replay,
+                                   std::span<const reference::GptOptions> options,
+                                   Arithmetic arithmetic);
 
 }  // namespace prenorm

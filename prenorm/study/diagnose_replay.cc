@@ -26,6 +26,12 @@ double mean_square(const Values& a) {
   return sum / static_cast<double>(std::max<Index>(1, a.size()));
 }
 
+Values first_rows_of(const Values& x, Index rows) {
+  Values out({rows, x.columns()});
+  std::copy_n(x.row(0), out.size(), out.row(0));
+  return out;
+}
+
 DiagnoseProblem DiagnoseProblem::cropped(Index few, Index prefix) const {
   DiagnoseProblem out;
   out.batch = few;

@@ -106,4 +106,6 @@ class Replay {
 double mean_square_difference(const Values& a, const Values& b);
 double mean_square(const Values& a);
 
+Values first_rows_of(const Values& x, Index rows);
+
 }  // namespace prenorm

@@ -16,7 +16,7 @@ namespace {
 // Beyond so many a search is worth its time: of a type of few bits the rounding is known better.
 constexpr double kDoubtful = 2.0, kDoubtfulNarrow = 1.2;
 constexpr std::size_t kMostMistakes = 6;
-constexpr Index kMostRows = 64, kPrefix = 8, kFew = 3;  // attention has something to weigh
+constexpr Index kMostRows = 64, kFew = 3;  // attention has something to weigh
 
 constexpr double kNoNumber = 1.0;  // nobody masks with a number below one that is not zero
 
@@ -46,6 +46,7 @@ DiagnoseSearch::DiagnoseSearch(const Runtime& run, const DiagnoseModel& model,
   if (problem.time > kPrefix) make(problem.cropped(1, kPrefix), prefix_replay_, prefix_);
   if (DiagnoseCrowd::serves(problem, full_replay_->stages(), kPrefix)) {
     make(problem.cropped(1, kFew), few_replay_, few_);
+    (sequence_ ? *sequence_ : *full_).keep_first_rows(compared_tokens());
   }
 }
 
@@ -54,7 +55,8 @@ bool DiagnoseSearch::clean(std::span<const Index> slots) const {
 }
 
 bool DiagnoseSearch::explains(const Candidate& candidate, std::span<const Index> slots) const {
-  return full_->explains(candidate.mistakes, slots, kCleanTimes);
+  return !full_->far_off(candidate.score, slots, kCleanTimes) &&
+         full_->explains(candidate.mistakes, slots, kCleanTimes);
 }
 
 void DiagnoseSearch::remember(const Candidates& candidates) {
@@ -118,14 +120,21 @@ bool DiagnoseSearch::add_in_one_place(const DiagnoseScope& scope, const Candidat
   return true;
 }
 
-// Beside the best that is everywhere, another that is, if both together explain the scope.
+// Beside the best that is everywhere, another that is, if both together explain the scope. Of
+// logits alone any two.
 void DiagnoseSearch::add_pairs(const DiagnoseScope& scope, const Candidate& found,
                                Candidates& next) {
+  if (few_ != nullptr) {
+    const Candidates pairs = pairs_by_effects(scope);
+    next.insert(next.begin(), pairs.begin(), pairs.end());
+    if (!pairs.empty()) return;
+  }
   const auto whole = std::ranges::find_if(next, [](const Candidate& candidate) {
     return std::ranges::all_of(candidate.mistakes,
                                [](const MistakeChoice& m) { return m.where.empty(); });
   });
   if (whole == next.end() || whole->score.cost >= found.score.cost) return;
+  if (few_ != nullptr && !few_serve(whole->mistakes)) return;  // those were tried
   const Candidates pairs =
       ranked(extended(whole->mistakes, scope.likely), scope.slots, whole->mistakes);
   if (pairs.empty() || !explains(pairs.front(), scope.slots)) return;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "prenorm/study/diagnose_effects.h"
 #include "prenorm/study/diagnose_evaluation.h"
 
 namespace prenorm {
@@ -40,6 +41,8 @@ struct Explanation {
 
 // Where the mask's number is nearly zero, it has a name of its own.
 Mistakes with_zero_mask_named(Mistakes mistakes, double zero = 0.02);
+
+bool any_continuous(const Mistakes& mistakes);
 
 class DiagnoseSearch {
  public:
@@ -71,6 +74,7 @@ class DiagnoseSearch {
   static constexpr double kNoGain = -1e9;      // of what is not tried
   static constexpr double kFarOff = 1e4;       // of loss: nothing explains so much by chance
   static constexpr std::size_t kRefined = 12;  // sets that are looked at more closely
+  static constexpr Index kPrefix = 8;          // tokens of the prefix
   static constexpr double kMostEffort = 1e12;  // multiplications: a minute or so
 
   // Sets, each of which begins with `start`, the best first.
@@ -84,6 +88,7 @@ class DiagnoseSearch {
     std::vector<double> gains;         // of each set: by how much it lowers the cost
     std::vector<double> moved;         // Score::moved
     bool enough = false;               // one of them comes down to the rounding, from far off
+    std::vector<Mistakes> all = {};    // that do
     std::optional<Mistakes> fit = {};  // one that does with its numbers elsewhere
   };
   Screened screened(const std::vector<Mistakes>& sets, std::span<const Index> slots,
@@ -96,6 +101,7 @@ class DiagnoseSearch {
   };
   // What is known of a mistake by itself; null: nothing.
   const Alone* alone(const MistakeChoice& mistake) const;
+  double most_alone(const Mistakes& set) const;
   std::vector<bool> too_large(const std::vector<Mistakes>& sets, std::span<const Index> slots,
                               const Mistakes& start) const;
   std::vector<bool> too_small(const std::vector<Mistakes>& sets, std::span<const Index> slots,
@@ -116,13 +122,39 @@ class DiagnoseSearch {
   std::vector<std::size_t> likely_first(const std::vector<Mistakes>& sets,
                                         std::vector<std::size_t> which, const Mistakes& start,
                                         double left) const;
+  struct Effects {  // of single mistakes on the first tokens
+    std::unique_ptr<DiagnoseEffects> sums;
+    std::map<std::vector<double>, std::size_t> number;  // by fingerprint
+  };
+  // Their logits, of the first tokens of what is evaluated.
+  static void learn(Effects& effects, const Evaluation& evaluation, const Mistakes& mistake,
+                    const Values& logits);
+  double left_by(const Effects& effects, const Mistakes& pair) const;
+  Index compared_tokens() const;
+  std::vector<Mistakes> pairs_of(const DiagnoseScope& scope, const Mistakes& start) const;
+  struct Pairs {
+    std::vector<Mistakes> causal, ahead;
+  };
+  Pairs promising_pairs(const DiagnoseScope& scope) const;
+  Candidates pairs_by_effects(const DiagnoseScope& scope);
+  void learn_later(const std::vector<Mistakes>& sets, std::span<const std::size_t> which);
+  std::vector<std::size_t> by_effects(const std::vector<Mistakes>& sets,
+                                      std::vector<std::size_t> which);
   bool screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
                  std::vector<std::size_t> which, std::span<const Index> slots,
-                 const Mistakes& start, Screened& out) const;
+                 const Mistakes& start, Screened& out);
+  bool screen_in_turn(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
+                      std::vector<std::size_t> which, std::span<const Index> slots,
+                      const Mistakes& start, Screened& out);
   std::vector<Mistakes> promising(const std::vector<Mistakes>& sets, std::span<const Index> slots,
-                                  const Mistakes& start);
+                                  const Mistakes& start, bool& enough);
   std::vector<Mistakes> best_fits(const std::vector<Mistakes>& sets,
                                   std::span<const Index> slots) const;
+  std::vector<Mistakes> fitted_of(const std::vector<Mistakes>& fits, std::span<const Index> slots,
+                                  double best) const;
+  static std::optional<Mistakes> fit_that_explains(const Evaluation& evaluation,
+                                                   const Mistakes& set,
+                                                   std::span<const Index> slots, double left);
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
   void add_local(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
   bool add_in_one_place(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
@@ -146,6 +178,8 @@ class DiagnoseSearch {
   // All rows that are searched with; one sequence; its first tokens; and of these a few.
   std::unique_ptr<Replay> full_replay_, sequence_replay_, prefix_replay_, few_replay_;
   std::unique_ptr<Evaluation> full_, sequence_, prefix_, few_;
+  bool patient_ = false;                               // more pairs are tried
+  Effects early_, later_;                              // on the tokens of the prefix, and on more
   Candidates seen_;                                    // the best of each round
   std::map<std::vector<double>, Alone> alone_;         // of single mistakes, by fingerprint
   std::map<std::vector<double>, Score> crowd_scored_;  // by fingerprint and tokens

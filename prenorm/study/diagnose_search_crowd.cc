@@ -9,12 +9,13 @@
 
 namespace prenorm {
 
-// Down to the rounding on the first tokens, from far off. In float a replay has its own rounding,
-// about as much again.
+// Down to the rounding of logits of that size, from far off. In float a replay has its own
+// rounding, about as much again.
 bool DiagnoseSearch::is_enough(const Score& score, const Score& base, std::size_t slots,
                                Arithmetic arithmetic) {
   const double times = arithmetic == Arithmetic::kDouble ? 3.0 : 16.0;
-  return base.cost - score.cost > 10.0 && score.loss <= times * static_cast<double>(slots);
+  return base.cost - score.cost > 10.0 &&
+         score.loss <= times * std::max(1.0, score.size) * static_cast<double>(slots);
 }
 
 // The scores of sets that the crowd takes, on the first tokens; those that were asked for before
@@ -40,10 +41,12 @@ std::vector<Score> DiagnoseSearch::crowd_scores(const Evaluation& few,
   }
   if (unknown.empty()) return out;
   const DiagnoseCrowd crowd(run_, screen(true), few, start, arithmetic);
-  const std::vector<Score> scores = crowd.scores(part);
+  const std::vector<Values> logits = crowd.logits(part);
   for (std::size_t k = 0; k < unknown.size(); ++k) {
-    out[unknown[k]] = scores[k];
-    crowd_scored_.emplace(std::move(keys[unknown[k]]), scores[k]);
+    const Score score = crowd.score_of(logits[k]);
+    out[unknown[k]] = score;
+    crowd_scored_.emplace(std::move(keys[unknown[k]]), score);
+    if (&few == prefix_.get() && part[k].size() == 1) learn(early_, few, part[k], logits[k]);
   }
   return out;
 }
@@ -58,7 +61,8 @@ bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<c
   constexpr std::size_t kMany = 100;
   if (!few_serve(start)) return false;
   const Arithmetic arithmetic = screening_arithmetic(screen(true).base_score(slots), slots.size());
-  const Evaluation& few = sets.size() < kMany ? *prefix_ : *few_;
+  const bool pairs = start.empty() && !sets.empty() && sets.front().size() > 1;
+  const Evaluation& few = sets.size() < kMany && !pairs ? *prefix_ : *few_;
   std::vector<std::size_t> which;
   std::vector<Mistakes> part;
   for (std::size_t i = 0; i < sets.size(); ++i) {
@@ -75,8 +79,9 @@ bool DiagnoseSearch::screen_crowd(const std::vector<Mistakes>& sets, std::span<c
     out.moved[which[i]] = scores[i].moved;
     // What is in one place must explain by itself what the start has left.
     const bool local = !part[i].empty() && !part[i].back().where.empty();
-    out.enough =
-        out.enough || is_enough(scores[i], local ? scores.back() : base, slots.size(), arithmetic);
+    if (!is_enough(scores[i], local ? scores.back() : base, slots.size(), arithmetic)) continue;
+    out.enough = true;
+    out.all.push_back(part[i]);
   }
   return out.enough;
 }

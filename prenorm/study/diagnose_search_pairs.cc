@@ -8,6 +8,20 @@
 
 namespace prenorm {
 
+// Every two of those that are likely, beside the start.
+std::vector<Mistakes> DiagnoseSearch::pairs_of(const DiagnoseScope& scope,
+                                               const Mistakes& start) const {
+  std::vector<Mistakes> pairs;
+  const std::vector<Mistakes> first = extended(start, scope.likely);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::vector<Mistakes> later(scope.likely.begin() + static_cast<std::ptrdiff_t>(i + 1),
+                                      scope.likely.end());
+    const std::vector<Mistakes> more = extended(first[i], later);
+    pairs.insert(pairs.end(), more.begin(), more.end());
+  }
+  return pairs;
+}
+
 DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
                                                    const Mistakes& start,
                                                    const Candidates& singles) {
@@ -23,14 +37,7 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
     if (take(ranked(extended(singles[i].mistakes, all), scope.slots, singles[i].mistakes)))
       return best;
   }
-  std::vector<Mistakes> pairs;
-  const std::vector<Mistakes> first = extended(start, scope.likely);
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const std::vector<Mistakes> later(scope.likely.begin() + static_cast<std::ptrdiff_t>(i + 1),
-                                      scope.likely.end());
-    const std::vector<Mistakes> more = extended(first[i], later);
-    pairs.insert(pairs.end(), more.begin(), more.end());
-  }
+  const std::vector<Mistakes> pairs = pairs_of(scope, start);
   if (effort(pairs) > kMostEffort) {
     if (progress_) progress_("too large a model to try every pair of mistakes");
     return best;
@@ -38,7 +45,9 @@ DiagnoseSearch::Candidate DiagnoseSearch::by_pairs(const DiagnoseScope& scope,
   if (progress_ && pairs.size() > 500) {
     progress_("no single mistake explains it: trying " + std::to_string(pairs.size()) + " pairs");
   }
+  patient_ = true;
   take(ranked(pairs, scope.slots));
+  patient_ = false;
   return best;
 }
 

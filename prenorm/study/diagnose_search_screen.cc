@@ -15,25 +15,36 @@
 namespace prenorm {
 namespace {
 
-bool any_continuous(const Mistakes& mistakes) {
-  return std::ranges::any_of(mistakes, has_continuous_value);
+// The part of a mistake's name that those have in common which may stand for each other.
+std::string kind_of(const MistakeChoice& m) {
+  if (m.name == "attention.mask-shifted" || m.name == "attention.mask-inverted") return m.name;
+  const std::string kind = m.name.substr(0, m.name.find('-'));
+  return kind.ends_with(".no") ? m.name : kind;
 }
 
-// What a fit comes to from there, if that explains all, or nearly all of what was `left`: nothing
-// does by chance.
-std::optional<Mistakes> fit_that_explains(const Evaluation& evaluation, const Mistakes& set,
-                                          std::span<const Index> slots, double left) {
-  constexpr double kRoughly = 1e-2, kExplained = 4.0, kNearlyAll = 20.0;
-  const Mistakes found = evaluation.fitted(set, slots, 5, kRoughly);
-  const Score score = evaluation.score(evaluation.trace(found), slots);
-  const bool all = score.loss <= kExplained * static_cast<double>(slots.size());
-  return all || score.cost < left - kNearlyAll ? std::optional(found) : std::nullopt;
+// Whether the sets are the same but for one mistake of the same kind.
+bool may_stand_for(const Mistakes& a, const Mistakes& b) {
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (same_mistake(a[i], b[i]) && a[i].where == b[i].where) continue;
+    if (kind_of(a[i]) != kind_of(b[i])) return false;
+    ++others;
+  }
+  return a.size() == b.size() && others <= 1;
 }
 
-// The part of the last mistake's name that those have in common which may stand for each other.
-std::string kind_of(const Mistakes& set) {
-  const std::string& name = set.back().name;
-  return name.substr(0, name.find('-'));
+// What it is but for a number that is fitted.
+std::string without_number(const Mistakes& set) {
+  std::string out;
+  for (const MistakeChoice& m : set) {
+    out += m.name + " " + m.where + " " + m.text + " ";
+    if (m.number && !has_continuous_value(m)) out += std::to_string(*m.number);
+  }
+  return out;
+}
+
+bool may_stand_for(const std::vector<Mistakes>& any, const Mistakes& set) {
+  return std::ranges::any_of(any, [&](const Mistakes& m) { return may_stand_for(m, set); });
 }
 
 }  // namespace
@@ -72,6 +83,16 @@ const DiagnoseSearch::Alone* DiagnoseSearch::alone(const MistakeChoice& mistake)
   return found == alone_.end() ? nullptr : &found->second;
 }
 
+// What the best of a set explains by itself.
+double DiagnoseSearch::most_alone(const Mistakes& set) const {
+  double most = 0.0;
+  for (const MistakeChoice& m : set) {
+    const Alone* known = alone(m);
+    if (known != nullptr) most = std::max(most, known->gain);
+  }
+  return most;
+}
+
 // What moves the logits about as far as is left is likelier, and then what explains more alone. Of
 // pairs what both explain counts.
 std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes>& sets,
@@ -96,47 +117,71 @@ std::vector<std::size_t> DiagnoseSearch::likely_first(const std::vector<Mistakes
   return which;
 }
 
-// Beside other mistakes, a set that explains all ends the screen; what is of its kind is tried all
-// the same, for it may explain as much.
 bool DiagnoseSearch::screen_on(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
                                std::vector<std::size_t> which, std::span<const Index> slots,
-                               const Mistakes& start, Screened& out) const {
+                               const Mistakes& start, Screened& out) {
   if (which.empty()) return out.enough;
   const bool singles = start.empty() && (!few_ || sets[which.front()].size() == 1);
-  const std::size_t at_once = singles ? which.size() : 10;
+  if (!singles) return screen_in_turn(evaluation, sets, std::move(which), slots, start, out);
+  std::vector<Mistakes> part;
+  for (const std::size_t i : which) part.push_back(sets[i]);
   const Score base = evaluation.base_score(slots);
-  double left = base.cost;
-  double fit_gain = 2.0;  // of a number on the grid, beyond which it is looked for at once
-  if (!singles) {
-    left = cost_of(evaluation, slots, start);
-    which = likely_first(sets, std::move(which), start, left);
-  }
   const Arithmetic arithmetic = screening_arithmetic(base, slots.size());
-  std::set<std::string> kinds;  // of what explains all
+  const std::vector<Score> scores = evaluation.scores(part, slots, start, arithmetic);
+  for (std::size_t k = 0; k < which.size(); ++k) {
+    out.gains[which[k]] = base.cost - scores[k].cost;
+    out.moved[which[k]] = scores[k].moved;
+    if (is_enough(scores[k], base, slots.size(), arithmetic)) out.all.push_back(part[k]);
+  }
+  out.enough = out.enough || !out.all.empty();
+  return out.enough;
+}
+
+// A few at a time, the likeliest first. What explains all ends it; what may stand for that is tried
+// all the same.
+bool DiagnoseSearch::screen_in_turn(const Evaluation& evaluation, const std::vector<Mistakes>& sets,
+                                    std::vector<std::size_t> which, std::span<const Index> slots,
+                                    const Mistakes& start, Screened& out) {
+  constexpr double kSome = 0.7, kMuch = 2.0;  // of gain
+  const std::size_t at_once = few_ ? 4 : 10;
+  const Score base = evaluation.base_score(slots);
+  const double left = cost_of(evaluation, slots, start);
+  const Arithmetic arithmetic = screening_arithmetic(base, slots.size());
+  which = by_effects(sets, likely_first(sets, std::move(which), start, left));
+  double fit_gain = kSome, sure_gain = kMuch;
+  std::optional<Mistakes> to_fit;  // the best that has a number on the grid
   for (std::size_t first = 0; first < which.size(); first += at_once) {
     std::vector<std::size_t> now;
     std::vector<Mistakes> part;
     for (std::size_t k = first; k < std::min(first + at_once, which.size()); ++k) {
-      if (!kinds.empty() && !kinds.contains(kind_of(sets[which[k]]))) continue;
+      if (!out.all.empty() && !may_stand_for(out.all, sets[which[k]])) continue;
       now.push_back(which[k]);
       part.push_back(sets[which[k]]);
     }
     const std::vector<Score> scores = evaluation.scores(part, slots, start, arithmetic);
-    std::size_t best_fit = now.size();
     for (std::size_t k = 0; k < now.size(); ++k) {
-      out.gains[now[k]] = base.cost - scores[k].cost;
-      out.moved[now[k]] = scores[k].moved;
-      if (is_enough(scores[k], base, slots.size(), arithmetic)) kinds.insert(kind_of(part[k]));
-      if (singles || !few_ || !any_continuous(part[k]) || left - scores[k].cost < fit_gain)
-        continue;
-      fit_gain = left - scores[k].cost;
-      best_fit = k;
+      const Score& score = scores[k];
+      out.gains[now[k]] = base.cost - score.cost;
+      out.moved[now[k]] = score.moved;
+      const double won = left - score.cost - (start.empty() ? most_alone(part[k]) : 0.0);
+      bool all = is_enough(score, base, slots.size(), arithmetic);
+      // The rounding may be larger with the mistakes than without.
+      if (!all && few_ && won > sure_gain && !full_->far_off(score, slots, kCleanTimes)) {
+        sure_gain = won + kMuch;
+        all = full_->explains(part[k], slots, kCleanTimes);
+      }
+      if (all) out.all.push_back(part[k]);
+      if (all || !few_ || !any_continuous(part[k]) || won < fit_gain) continue;
+      fit_gain = won;
+      to_fit = part[k];
     }
-    if (best_fit == now.size() || !kinds.empty()) continue;
-    out.fit = fit_that_explains(evaluation, part[best_fit], slots, left);
-    if (out.fit) kinds.insert(kind_of(*out.fit));
+    const bool last = first + at_once >= which.size(), odd = first / at_once % 2 == 1;
+    if (!to_fit || !out.all.empty() || !(last || odd)) continue;
+    out.fit = fit_that_explains(evaluation, *to_fit, slots, left);
+    if (out.fit) out.all.push_back(*out.fit);
+    to_fit.reset();
   }
-  out.enough = out.enough || !kinds.empty();
+  out.enough = out.enough || !out.all.empty();
   return out.enough;
 }
 
@@ -186,13 +231,15 @@ DiagnoseSearch::Screened DiagnoseSearch::screened(const std::vector<Mistakes>& s
 
 // Of many sets those that are worth a closer look.
 std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& sets,
-                                                std::span<const Index> slots,
-                                                const Mistakes& start) {
+                                                std::span<const Index> slots, const Mistakes& start,
+                                                bool& enough) {
   constexpr double kFarBehind = 9.0;  // of gain: a residual that is 500 times as large
   constexpr std::size_t kFits = 4, kFarRefined = 4;
-  constexpr double kPart = 0.2, kWorse = 0.5;
+  constexpr double kPart = 0.2, kCostlyPart = 0.5, kWorse = 0.5, kApart = 4.0;
+  const bool pairs = few_ && start.empty() && !sets.empty() && sets.front().size() > 1;
   const Screened found = screened(sets, slots, start);
   const std::vector<double>& gains = found.gains;
+  enough = found.enough && !found.fit;  // with no number to be found
   // Where none explains what is far off, the best few are there to go on from.
   const bool far = full_->base_score(slots).loss > kFarOff;
   const std::size_t most = far && !found.enough ? kFarRefined : kRefined;
@@ -212,15 +259,19 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
     const bool near = gains[i] > gains[order.front()] - kFarBehind;
     if (any_continuous(sets[i])) {
       // A fit may gain more than what a grid shows; of what is far off, the nearest shows a part.
-      const MistakeChoice& last = sets[i].back();
-      const bool costly = far && last.name == "attention.mask-finite";
-      // A mask's number far below all scores changes nothing, nor does one near it.
-      const bool idle =
-          few_ && last.name == "attention.mask-finite" && std::abs(gains[i] - before) < 1e-6;
-      if (fits >= kFits || idle || (costly && gains[i] < before + kPart)) continue;
+      const MistakeChoice& last =
+          start.empty() ? *std::ranges::find_if(sets[i], has_continuous_value) : sets[i].back();
+      const bool mask = last.name == "attention.mask-finite", costly = far && mask;
+      // A mask's number far below all scores changes nothing, nor does one near it; and where
+      // another mistake explains all, only one that does so on the grid is as good.
+      const bool idle = few_ && mask && std::abs(gains[i] - before) < 1e-6;
+      const bool apart = enough && mask && gains[i] < gains[order.front()] - kApart;
+      const bool other = pairs && found.enough && !may_stand_for(found.all, sets[i]);
+      if (fits >= kFits || idle || apart || other || (costly && gains[i] < before + kCostlyPart))
+        continue;
       // Another number of the same mistake ends where the first does.
-      const bool once = costly || !start.empty();
-      if (once && !fitted.insert(last.name + last.where + last.text).second) continue;
+      const bool once = costly || pairs || !start.empty();
+      if (once && !fitted.insert(without_number(sets[i])).second) continue;
       ++fits;
     } else if (plain++ >= (near ? most : 2)) {
       continue;
@@ -233,51 +284,29 @@ std::vector<Mistakes> DiagnoseSearch::promising(const std::vector<Mistakes>& set
 DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& sets,
                                                   std::span<const Index> slots,
                                                   const Mistakes& start) {
-  std::vector<Mistakes> few =
-      (prefix_ || sequence_) && sets.size() > kRefined ? promising(sets, slots, start) : sets;
+  bool enough = true;
+  std::vector<Mistakes> few = (prefix_ || sequence_) && sets.size() > kRefined
+                                  ? promising(sets, slots, start, enough)
+                                  : sets;
   std::vector<Mistakes> plain, fits;
   for (Mistakes& set : few) (any_continuous(set) ? fits : plain).push_back(std::move(set));
   Candidates out;
   const auto better = [](const Candidate& a, const Candidate& b) {
     return a.score.cost < b.score.cost;
   };
-  const auto score = [&](const std::vector<Mistakes>& part) {
-    const std::vector<Score> scores = full_->scores(part, slots, start);
+  // None of those that are far off comes to where float's own rounding shows.
+  const bool rough = few_ && !enough && full_->base_score(slots).loss > kFarOff;
+  const auto score = [&](const std::vector<Mistakes>& part, Arithmetic arithmetic) {
+    const std::vector<Score> scores = full_->scores(part, slots, start, arithmetic);
     for (std::size_t i = 0; i < part.size(); ++i) {
       out.push_back({part[i], scores[i]});
       out.back().score.cost += price_of(part[i]);
     }
     std::ranges::stable_sort(out, better);
   };
-  score(plain);
+  score(plain, rough ? Arithmetic::kQuick : Arithmetic::kDouble);
   const double best = out.empty() ? 1e30 : out.front().score.loss;
-  std::vector<Mistakes> fitted;
-  const MistakeChoice* enough = nullptr;  // what a fit has explained: other numbers need no other
-  const std::vector<Mistakes> best_few = best_fits(fits, slots);
-  const bool subtle = few_ && full_->base_score(slots).loss < kFarOff;
-  for (const Mistakes& set : best_few) {
-    if (enough != nullptr && same_mistake(set.back(), *enough) && set.back().where == enough->where)
-      continue;
-    const bool ahead = looks_ahead(set);
-    const Evaluation& on = screen(ahead);
-    // What a fit wins lies along the slope; one that is not to blame has hardly any of the residual
-    // along it.
-    constexpr double kHopeless = 0.7, kFar = 1e3;
-    const auto [here, attainable] = on.prospect(set, slots);
-    const bool explained = here <= 4.0 * static_cast<double>(slots.size());
-    const bool hopeless = !explained && attainable > kHopeless * here;
-    if ((few_ && attainable >= here && !explained) || attainable > 100.0 * best + kFar ||
-        (hopeless && ((ahead && subtle) || here > kFar)))
-      continue;
-    // Steps are as Newton's: after one of a hundredth the rest is a hundredth of that.
-    constexpr double kRoughly = 1e-2;
-    const double explained_loss = few_ ? 3.0 : 1.5;
-    const Mistakes found = on.fitted(set, slots, ahead ? 5 : 8, kRoughly);
-    const double left = on.score(on.trace(found), slots).loss;
-    if (left <= explained_loss * static_cast<double>(slots.size())) enough = &set.back();
-    fitted.push_back(with_zero_mask_named(found));
-  }
-  score(fitted);
+  score(fitted_of(fits, slots, best), Arithmetic::kDouble);
   // The few tokens of the screen leave a number open that all of them tell.
   const double before = cost_of(*full_, slots, start);
   if (!out.empty() && any_continuous(out.front().mistakes) && out.front().score.cost < before) {
@@ -288,42 +317,6 @@ DiagnoseSearch::Candidates DiagnoseSearch::ranked(const std::vector<Mistakes>& s
     std::ranges::stable_sort(out, better);
   }
   remember(out);
-  return out;
-}
-
-// A number that is fitted takes some of the rounding with it, and more where few numbers carry most
-// of that: it must win so much more.
-double DiagnoseSearch::price_of(const Mistakes& mistakes) const {
-  constexpr double kPrice = 0.6, kPriceNarrow = 1.6;
-  if (!any_continuous(mistakes)) return 0.0;
-  return numbers_ == reference::Numbers::kFloat32 ? kPrice : kPriceNarrow;
-}
-
-// The most promising few of those that have a number to be found.
-std::vector<Mistakes> DiagnoseSearch::best_fits(const std::vector<Mistakes>& sets,
-                                                std::span<const Index> slots) const {
-  // Beside another mistake the numbers wait for each other: what is nearest before the fit may not
-  // be after it.
-  const bool alone = sets.empty() || sets.front().size() == 1;
-  const std::size_t most = alone ? 3 : 4;
-  if (sets.size() <= most) return sets;
-  std::vector<std::pair<double, std::size_t>> order;
-  for (const bool ahead : {false, true}) {
-    std::vector<Mistakes> part;
-    std::vector<std::size_t> which;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      if (looks_ahead(sets[i]) != ahead) continue;
-      part.push_back(sets[i]);
-      which.push_back(i);
-    }
-    const std::vector<Score> scores = screen(ahead).scores(part, slots);
-    for (std::size_t k = 0; k < part.size(); ++k) order.emplace_back(scores[k].cost, which[k]);
-  }
-  std::ranges::sort(order);
-  std::vector<Mistakes> out;
-  for (std::size_t i = 0; i < std::min(most, order.size()); ++i) {
-    out.push_back(sets[order[i].second]);
-  }
   return out;
 }
 

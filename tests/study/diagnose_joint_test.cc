@@ -60,5 +60,24 @@ TEST(JointPass, of_a_post_norm_model_with_a_head_of_its_own_too) {
   expect_as_alone(model, Arithmetic::kDouble, 0.0);
 }
 
+TEST(LogitsOfEach, are_those_of_each_model_alone) {
+  const DiagnoseModel model = small_diagnose_model();
+  const Runtime run({.threads = 3});
+  const DiagnoseInput input = dump_of(model, small_tokens({}, 1, 12), {}, Dumped::kLogits);
+  const Replay replay(run, model, input.problem);
+  std::vector<reference::GptOptions> options;
+  for (const MistakeChoice& m : choices_everywhere(model, 12)) {
+    if (m.name != "norm.axis") options.push_back(with_mistakes(model.options(), {m}));
+  }
+  ASSERT_GT(options.size(), 40u);
+  const std::vector<Values> logits = logits_of_each(run, replay, options, Arithmetic::kDouble);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const Trace alone = replay.run(options[i]);
+    const Values& want = *alone.at(replay.stages().logits()).computed;
+    ASSERT_EQ(logits[i].shape(), want.shape());
+    EXPECT_LE(mean_square_difference(logits[i], want), 1e-28 * mean_square(want)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace prenorm

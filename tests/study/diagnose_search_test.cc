@@ -1,5 +1,7 @@
 #include "prenorm/study/diagnose_search.h"
 
+#include <algorithm>
+
 #include "tests/study/diagnose_testing.h"
 
 namespace prenorm {
@@ -50,6 +52,34 @@ TEST(DiagnoseSearch, mistakes_that_hide_each_other_are_found_as_a_pair) {
   ASSERT_EQ(found.mistakes.size(), 2u);
   EXPECT_GT(found.margin, 100.0);
   EXPECT_TRUE(found.alternatives.empty());
+}
+
+// From logits alone, where one of the two looks ahead: no first tokens tell it.
+TEST(DiagnoseSearch, a_pair_that_looks_ahead_is_found_by_the_effects_of_each) {
+  const Runtime run;
+  const DiagnoseModel model = small_diagnose_model();
+  const std::vector<Mistakes> pairs{
+      {{.name = "structure.post-norm"}, {.name = "attention.no-split-transpose"}},
+      {{.name = "attention.qkv-order", .text = "vkq"}, {.name = "attention.mask-inverted"}},
+      {{.name = "norm.rms"}, {.name = "attention.mask-finite", .number = -2.0}},
+      {{.name = "norm.axis"}, {.name = "attention.softmax-axis"}}};
+  for (const Mistakes& made : pairs) {
+    const DiagnoseInput input = dump_of(model, small_tokens({}, 1, 20), made, Dumped::kLogits);
+    bool long_search = false;
+    DiagnoseSearch search(run, model, input.problem, reference::Numbers::kFloat32,
+                          [&](const std::string&) { long_search = true; });
+    const auto scopes = diagnose_scopes(model, input.problem);
+    ASSERT_EQ(scopes.size(), 1u);
+    const Explanation found = search.explain(scopes.front());
+    EXPECT_TRUE(found.explained) << made[0].name << " " << made[1].name;
+    EXPECT_FALSE(long_search) << made[0].name << " " << made[1].name;
+    ASSERT_EQ(found.mistakes.size(), 2u);
+    for (const MistakeChoice& m : made) {
+      EXPECT_TRUE(std::ranges::any_of(found.mistakes, [&](const MistakeChoice& other) {
+        return other.where.empty() && other.name == m.name && other.text == m.text;
+      })) << m.name;
+    }
+  }
 }
 
 TEST(DiagnoseSearch, what_nothing_explains_is_said_to_be_so) {
