@@ -61,7 +61,9 @@ InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kEnding.size(); ++i) restore(i);
 }
 
-bool InterruptGuard::requested() const { return received_signal != 0; }
+bool asked_to_end() { return received_signal != 0; }
+
+bool InterruptGuard::requested() const { return asked_to_end(); }
 
 int InterruptGuard::exit_code() const {
   return received_signal == 0 ? 0 : exit_code_of(received_signal);

@@ -17,6 +17,9 @@ class InterruptGuard {
   int exit_code() const;
 };
 
+// Whether a signal that an InterruptGuard remembers has come.
+bool asked_to_end();
+
 // While it lives, SIGUSR1 asks for a save. One at a time.
 class SaveSignal {
  public:

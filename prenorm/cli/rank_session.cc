@@ -16,6 +16,7 @@
 #include "prenorm/base/error.h"
 #include "prenorm/cli/failure.h"
 #include "prenorm/cli/format.h"
+#include "prenorm/cli/interrupt.h"
 #include "prenorm/cli/message.h"
 #include "prenorm/train/options_fields.h"
 #include "prenorm/train/state.h"
@@ -106,8 +107,14 @@ std::unique_ptr<RankSession> RankSession::open(double timeout_seconds) {
   return std::make_unique<RankSession>(*load_module(*ranks), timeout_seconds);
 }
 
+// The first rank that blames another ends all, by SIGTERM at first: what the others then find, that
+// the first does not answer, is not the reason.
 RankSession::RankSession(const MpiFunctions& functions, double timeout_seconds)
-    : ranks_(functions, {.timeout_seconds = timeout_seconds, .on_stall = print_error}),
+    : ranks_(functions, {.timeout_seconds = timeout_seconds,
+                         .on_stall =
+                             [](const std::string& line) {
+                               if (!asked_to_end()) print_error(line);
+                             }}),
       nowhere_(open_nowhere()) {}
 
 void RankSession::tell(const std::string& message) const {
