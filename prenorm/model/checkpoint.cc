@@ -63,7 +63,7 @@ class Loader {
   }
 
   void load(const Runtime* run, WeightMemory memory = WeightMemory::kOwn) {
-    for (const Parameter& p : model_.parameters()) match(p);
+    for (Parameter& p : model_.parameters()) match(p);
     match_head();
     for (const auto& [name, tensor] : tensors_) {
       if (!is_mask_buffer(name, model_.config().n_layer)) {
@@ -79,13 +79,13 @@ class Loader {
   }
 
  private:
-  // Matrices that lie in the file as they are in memory; what remains is read.
+  // Tensors that lie in the file as they are in memory; what remains is read.
   void borrow() {
     const auto fits = [this](const auto& match) {
       const auto& [parameter, tensor] = match;
       const std::span<const std::byte> bytes = tensor->bytes;
       const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0;
-      if (tensor->dtype != Dtype::kF32 || parameter->shape.size() != 2 || !aligned) return false;
+      if (tensor->dtype != Dtype::kF32 || !aligned) return false;
       model_.parameters().borrow(
           *parameter, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)},
           tensor->owner != nullptr ? tensor->owner : file_.owner());
@@ -132,7 +132,7 @@ class Loader {
     return tensor;
   }
 
-  void match(const Parameter& p) {
+  void match(Parameter& p) {
     if (const Tensor* tensor = take(p.name)) {
       misfits_.check(*tensor, p.shape);
       matches_.emplace_back(&p, tensor);
@@ -172,7 +172,7 @@ class Loader {
   Gpt& model_;
   const TensorFile& file_;
   std::map<std::string, const Tensor*> tensors_;  // by canonical name; those not matched yet
-  std::vector<std::pair<const Parameter*, const Tensor*>> matches_;
+  std::vector<std::pair<Parameter*, const Tensor*>> matches_;
   std::vector<const Tensor*> zero_biases_;
   const Tensor* head_ = nullptr;
   TensorMisfits misfits_;

@@ -14,9 +14,9 @@
 
 namespace prenorm {
 
-// Whether a model has its weights in memory of its own, or reads its float32 matrices where its
-// files are mapped: ready at once, in memory that processes share. Such a model is never written
-// to, and whoever shortens the file kills the process (MappedFile); prenorm's own files are
+// Whether a model has its weights in memory of its own, or, for inference, reads float32 ones where
+// its files are mapped: ready at once, in memory that processes share. Such a model is never
+// written to, and whoever shortens the file kills the process (MappedFile); prenorm's own files are
 // replaced.
 enum class WeightMemory { kOwn, kMapped };
 

@@ -61,11 +61,10 @@ Index ParameterRegistry::total_size() const {
   return n;
 }
 
-void ParameterRegistry::borrow(const Parameter& parameter, std::span<const float> values,
+void ParameterRegistry::borrow(Parameter& parameter, std::span<const float> values,
                                std::shared_ptr<const void> owner) {
   assert(static_cast<Index>(values.size()) == parameter.size());
-  Parameter& own = const_cast<Parameter&>(parameter);  // it is one of ours
-  own.value = {const_cast<float*>(values.data()), values.size()};
+  parameter.value = {const_cast<float*>(values.data()), values.size()};
   owners_.push_back(std::move(owner));
 }
 

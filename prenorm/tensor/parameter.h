@@ -43,7 +43,7 @@ class ParameterRegistry {
   void allocate(bool with_gradients);
   // The values of `parameter`, one of these, are those at `values` from now on: elsewhere, in
   // memory that `owner` keeps and that must not be written to.
-  void borrow(const Parameter& parameter, std::span<const float> values,
+  void borrow(Parameter& parameter, std::span<const float> values,
               std::shared_ptr<const void> owner);
 
   const Parameter* find(std::string_view name) const;
