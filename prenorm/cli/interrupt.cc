@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "prenorm/cli/verb.h"
+
 namespace prenorm::cli {
 namespace {
 
@@ -16,8 +18,6 @@ volatile std::sig_atomic_t received_signal = 0, save_wanted = 0;
 constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kEnding.size()> previous_ending;
 struct sigaction previous_user;
-
-constexpr int kBadInput = 3;  // as main's
 
 int exit_code_of(int signal) { return 128 + signal; }
 
@@ -32,7 +32,8 @@ extern "C" void remember_save(int) { save_wanted = 1; }
 extern "C" void tell_of_shorter_file(int) {
   constexpr char kLine[] =
       "prenorm: a file that is in use: expected its size to stay, found it shorter\n";
-  if (write(STDERR_FILENO, kLine, sizeof kLine - 1) < 0) _exit(kBadInput);
+  const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
+  static_cast<void>(written);
   _exit(kBadInput);
 }
 

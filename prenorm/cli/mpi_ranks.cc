@@ -7,6 +7,8 @@
 #include <chrono>
 #include <vector>
 
+#include "prenorm/cli/verb.h"
+
 namespace prenorm::cli {
 namespace {
 
@@ -26,7 +28,6 @@ constexpr auto kShortNap = microseconds(50), kLongNap = microseconds(2000);
 constexpr auto kIdleNap = microseconds(20000);
 constexpr auto kAnswerTime = milliseconds(1500);
 constexpr auto kPoliteness = std::chrono::seconds(5);
-constexpr int kStalledCode = 3;
 
 }  // namespace
 
@@ -265,7 +266,7 @@ void MpiRanks::blame(int peer) {
         "rank {}: expected its part of step {} within {:g} s (--rank-timeout), found it {}", guilty,
         step_.load(), options_.timeout_seconds, what));
   }
-  abort(kStalledCode);
+  abort(kBadInput);
 }
 
 void MpiRanks::abort(int code) {

@@ -256,7 +256,7 @@ bool Gpt::pack_next(const Runtime& run) {
   } else if (packed_ == blocks_.size()) {
     head_->pack(run);
   }
-  packed_ = std::min(packed_ + 1, blocks_.size() + 1);
+  if (packed_ <= blocks_.size()) ++packed_;
   return packed_ <= blocks_.size();
 }
 

@@ -126,7 +126,7 @@ DiagnoseCrowd::Shared DiagnoseCrowd::after_layer(Index layer, const Mistakes& se
   };
   if (!over_time) return part(few_.replay(), few_trace_);
   return std::make_shared<const Values>(
-      first_rows_of(*part(whole_.replay(), whole_trace), tokens()));
+      row_range(*part(whole_.replay(), whole_trace), 0, tokens()));
 }
 
 void DiagnoseCrowd::run_group(const Group& group, std::span<const Mistakes> sets,
@@ -148,9 +148,7 @@ void DiagnoseCrowd::run_group(const Group& group, std::span<const Mistakes> sets
   }
   const Values found = pass.end(x);
   for (Index k = 0; k < count; ++k) {
-    Values& one = out[group.sets[static_cast<std::size_t>(k)]];
-    one = Values({tokens(), found.columns()});
-    std::copy_n(found.row(k * tokens()), one.size(), one.row(0));
+    out[group.sets[static_cast<std::size_t>(k)]] = row_range(found, k * tokens(), tokens());
   }
 }
 
@@ -162,12 +160,6 @@ std::vector<Values> DiagnoseCrowd::logits(std::span<const Mistakes> sets) const 
   on_threads(run_, static_cast<Index>(all.size()), [&](Index i) {
     run_group(all[static_cast<std::size_t>(i)], sets, whole_trace ? &*whole_trace : nullptr, out);
   });
-  return out;
-}
-
-std::vector<Score> DiagnoseCrowd::scores(std::span<const Mistakes> sets) const {
-  std::vector<Score> out;
-  for (const Values& found : logits(sets)) out.push_back(score_of(found));
   return out;
 }
 

@@ -6,7 +6,7 @@
 //
 //   DiagnoseCrowd crowd(run, whole, few);   // of one sequence, and of its first tokens
 //   if (DiagnoseCrowd::takes(set, start)) sets.push_back(set);
-//   crowd.scores(sets);                     // on the first tokens
+//   for (const Values& logits : crowd.logits(sets)) use(crowd.score_of(logits));
 #pragma once
 #include <optional>
 #include <vector>
@@ -31,10 +31,10 @@ class DiagnoseCrowd {
   // Whether what the set adds to the start is causal, or looks ahead in one layer alone.
   static bool takes(const Mistakes& set, const Mistakes& start);
 
-  // The start alone, and sets that the crowd takes, on the first tokens.
+  // The start alone, on the first tokens.
   Score start_score() const { return start_score_; }
-  std::vector<Score> scores(std::span<const Mistakes> sets) const;
-  // What their logits are, in the compared columns, and how well some explain theirs.
+  // The logits there of sets that the crowd takes, in the compared columns, and how well some
+  // explain theirs.
   std::vector<Values> logits(std::span<const Mistakes> sets) const;
   Score score_of(const Values& logits) const;
 

@@ -130,7 +130,7 @@ const Values* Evaluation::first_rows(const std::vector<double>& fingerprint) con
 void Evaluation::keep(const std::vector<double>& fingerprint, const Trace& trace) const {
   const TracedStage& logits = trace.at(replay_.stages().logits());
   if (logits.computed == nullptr) return;
-  first_rows_.emplace(fingerprint, first_rows_of(*logits.computed, kept_rows_));
+  first_rows_.emplace(fingerprint, row_range(*logits.computed, 0, kept_rows_));
 }
 
 const Trace& Evaluation::started(const Mistakes& start) const {

@@ -37,9 +37,7 @@ JointPass::JointPass(const Runtime& run, const Replay& replay, std::span<const G
     : run_(run), replay_(replay), options_(options), arithmetic_(arithmetic) {}
 
 Values JointPass::rows_of(const Values& x, std::size_t member) const {
-  Values out({tokens(), x.columns()});
-  std::copy_n(x.row(static_cast<Index>(member) * tokens()), out.size(), out.row(0));
-  return out;
+  return row_range(x, static_cast<Index>(member) * tokens(), tokens());
 }
 
 Values JointPass::each(Index columns, const std::function<Values(std::size_t)>& make) const {
@@ -181,9 +179,7 @@ std::vector<Values> logits_of_each(const Runtime& run, const Replay& replay,
     for (Index layer = 0; layer < replay.stages().layers(); ++layer) x = pass.block(layer, x);
     x = pass.end(x);
     for (Index i = 0; i < here; ++i) {
-      Values& one = out[static_cast<std::size_t>(first + i)];
-      one = Values({tokens, x.columns()});
-      std::copy_n(x.row(i * tokens), one.size(), one.row(0));
+      out[static_cast<std::size_t>(first + i)] = row_range(x, i * tokens, tokens);
     }
   });
   return out;

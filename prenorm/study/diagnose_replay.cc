@@ -26,9 +26,9 @@ double mean_square(const Values& a) {
   return sum / static_cast<double>(std::max<Index>(1, a.size()));
 }
 
-Values first_rows_of(const Values& x, Index rows) {
-  Values out({rows, x.columns()});
-  std::copy_n(x.row(0), out.size(), out.row(0));
+Values row_range(const Values& x, Index first, Index count) {
+  Values out({count, x.columns()});
+  std::copy_n(x.row(first), out.size(), out.row(0));
   return out;
 }
 

@@ -106,6 +106,7 @@ class Replay {
 double mean_square_difference(const Values& a, const Values& b);
 double mean_square(const Values& a);
 
-Values first_rows_of(const Values& x, Index rows);
+// Rows [first, first + count).
+Values row_range(const Values& x, Index first, Index count);
 
 }  // namespace prenorm

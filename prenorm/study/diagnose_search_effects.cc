@@ -30,11 +30,11 @@ Index DiagnoseSearch::compared_tokens() const {
 void DiagnoseSearch::learn(Effects& effects, const Evaluation& evaluation, const Mistakes& mistake,
                            const Values& logits) {
   const Index slot = evaluation.replay().stages().logits();
-  const Values right = first_rows_of(*evaluation.base().at(slot).computed, logits.rows());
+  const Values right = row_range(*evaluation.base().at(slot).computed, 0, logits.rows());
   if (effects.sums == nullptr) {
     const Values& theirs = *evaluation.replay().problem().theirs.at(slot);
     effects.sums =
-        std::make_unique<DiagnoseEffects>(difference(first_rows_of(theirs, logits.rows()), right));
+        std::make_unique<DiagnoseEffects>(difference(row_range(theirs, 0, logits.rows()), right));
   }
   effects.number.emplace(fingerprint(with_mistakes(evaluation.right(), mistake)),
                          effects.sums->add(difference(logits, right)));

@@ -53,11 +53,11 @@ void expect_whole_replays_scores(const DiagnoseModel& model, const Mistakes& sta
     }
     ASSERT_GT(sets.size(), 160u);
   }
-  const std::vector<Score> scores = crowd.scores(sets);
+  const std::vector<Values> logits = crowd.logits(sets);
   const double unit = residual(whole, start, kFew) / crowd.start_score().loss;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const double want = residual(whole, sets[i], kFew) / unit;
-    EXPECT_NEAR(scores[i].loss, want, 1e-6 * want)
+    EXPECT_NEAR(crowd.score_of(logits[i]).loss, want, 1e-6 * want)
         << sets[i].back().name << " " << sets[i].back().text << " " << sets[i].back().where;
   }
 }

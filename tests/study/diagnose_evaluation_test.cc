@@ -94,7 +94,7 @@ TEST(Evaluation, the_first_rows_of_single_mistakes_are_kept_when_asked_for) {
   const Values* rows = (*of).first_rows(print(more[0]));
   ASSERT_NE(rows, nullptr);
   const Values whole = *(*of).trace(more[0]).at(of.slots().front()).computed;
-  EXPECT_LE(mean_square_difference(*rows, first_rows_of(whole, 5)), 1e-28 * mean_square(whole));
+  EXPECT_LE(mean_square_difference(*rows, row_range(whole, 0, 5)), 1e-28 * mean_square(whole));
   EXPECT_EQ((*of).first_rows(print(more[1])), nullptr);
 }
 
