@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <initializer_list>
@@ -15,6 +16,7 @@ namespace {
 
 // Signal handlers reach only globals.
 volatile std::sig_atomic_t received_signal = 0, save_wanted = 0;
+std::atomic_flag shorter_file_told;
 constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kEnding.size()> previous_ending;
 struct sigaction previous_user;
@@ -32,6 +34,7 @@ extern "C" void remember_save(int) { save_wanted = 1; }
 extern "C" void tell_of_shorter_file(int) {
   constexpr char kLine[] =
       "prenorm: a file that is in use: expected its size to stay, found it shorter\n";
+  while (shorter_file_told.test_and_set()) pause();  // by another thread, which ends us all
   const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
   static_cast<void>(written);
   _exit(kBadInput);
