@@ -44,8 +44,8 @@ bool spin_until(Ready ready) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
-  ticket_.store(kClosed);
+ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(std::max(threads, 1))) {
+  for (Share& share : shares_) share.ticket.store(kClosed);
   workers_.reserve(static_cast<std::size_t>(std::max(threads - 1, 0)));
   try {
     for (int worker = 1; worker < threads; ++worker) {
@@ -70,16 +70,25 @@ void ThreadPool::stop() {
 }
 
 bool ThreadPool::claim_and_run(int worker) {
-  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  const int shares = threads();
+  for (int i = 0; i < shares; ++i) {
+    if (claim_and_run(worker, (worker + i) % shares)) return true;
+  }
+  return false;
+}
+
+bool ThreadPool::claim_and_run(int worker, int share) {
+  std::atomic<std::uint64_t>& ticket = shares_[static_cast<std::size_t>(share)].ticket;
+  std::uint64_t seen = ticket.load(std::memory_order_acquire);
   for (;;) {
-    const auto piece = static_cast<std::uint32_t>(ticket);
-    // If either read meets a later loop's value, that loop's closed ticket happens before it
-    // (open() closes, then releases the fields), and the swap below fails.
+    const auto piece = static_cast<std::uint32_t>(seen);
+    // If either read meets a later loop's value, that loop's closed tickets happen before it
+    // (run_shared() closes, then releases the fields), and the swap below fails.
     const std::uint32_t pieces = pieces_.load(std::memory_order_acquire);
     const Body* body = body_.load(std::memory_order_acquire);
-    if (piece >= pieces) return false;
-    if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
-                                      std::memory_order_acquire)) {
+    if (piece >= share_begin(pieces, share + 1, threads())) return false;
+    if (ticket.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
       (*body)(first_ + static_cast<Index>(piece), worker);
       if (done_.fetch_add(1) + 1 == pieces) done_.notify_one();
       return true;
@@ -98,13 +107,17 @@ void ThreadPool::run(Index pieces, Body body) {
 }
 
 void ThreadPool::run_shared(Index first, std::uint32_t count, const Body& body) {
-  const std::uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  ticket_.store(loop << 32 | kClosed, std::memory_order_relaxed);
+  const std::uint64_t loop = ++loop_ << 32;
+  for (Share& share : shares_) share.ticket.store(loop | kClosed, std::memory_order_relaxed);
   body_.store(&body, std::memory_order_release);
   pieces_.store(count, std::memory_order_release);
   done_.store(0, std::memory_order_relaxed);
   first_ = first;
-  ticket_.store(loop << 32, std::memory_order_release);
+  for (int share = 0; share < threads(); ++share) {
+    const Index begin = share_begin(count, share, threads());
+    shares_[static_cast<std::size_t>(share)].ticket.store(loop | static_cast<std::uint64_t>(begin),
+                                                          std::memory_order_release);
+  }
   // Sequentially consistent, as are done_'s additions: a sleeper either sees the new value or is
   // seen by notify.
   epoch_.fetch_add(1);

@@ -2,9 +2,11 @@
 //
 //   pool.run(pieces, [&](Index piece, int worker) { ... });
 //
-// Pieces are claimed one at a time by whoever is free, the caller included, so a worker that the
-// operating system holds up delays only the piece it holds. Which worker ran which piece must
-// never change a bit of the result. Workers spin briefly after each loop, then sleep.
+// Each worker begins with a share of its own, of pieces that follow one another, so that where one
+// loop's pieces are the same rows as the next one's a worker finds in its cache what it has written.
+// Pieces are claimed one at a time, and whoever has no more of its own takes from the others, so a
+// worker that the operating system holds up delays only the piece it holds. Which worker ran which
+// piece must never change a bit of the result. Workers spin briefly after each loop, then sleep.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -34,6 +36,11 @@ class ThreadPool {
   // must not call run() on the same pool. One caller at a time.
   void run(Index pieces, Body body);
 
+  // The first piece of a share, of so many: share 0 is the caller's, `of` is threads().
+  static constexpr Index share_begin(Index pieces, int share, int of) {
+    return pieces * share / of;
+  }
+
   // Seconds that the caller has waited at the ends of loops for the other workers' last pieces,
   // since measuring them was switched on.
   void measure_waits(bool on);
@@ -43,15 +50,20 @@ class ThreadPool {
   void work(int worker);
   void stop();
   bool claim_and_run(int worker);
+  bool claim_and_run(int worker, int share);
   void wait_for(std::uint32_t count);
   void run_shared(Index first, std::uint32_t count, const Body& body);
 
-  // The ticket holds the loop's number in its upper half and the next piece in its lower half; a
-  // worker claims a piece with one compare-and-swap, which fails if the loop is over.
-  std::atomic<std::uint64_t> ticket_{0};
-  std::atomic<const Body*> body_{nullptr};
+  // A share's ticket holds the loop's number in its upper half and the share's next piece in its
+  // lower half; a worker claims a piece with one compare-and-swap, which fails if the loop is over.
+  struct alignas(64) Share {
+    std::atomic<std::uint64_t> ticket;
+  };
+  std::vector<Share> shares_;
+  std::uint64_t loop_ = 0;
+  alignas(64) std::atomic<const Body*> body_{nullptr};
   std::atomic<std::uint32_t> pieces_{0};
-  Index first_ = 0;  // the piece that the ticket counts from; read by holders of a piece only
+  Index first_ = 0;  // the piece that the tickets count from; read by holders of a piece only
   alignas(64) std::atomic<std::uint32_t> done_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   std::atomic<bool> stop_{false};

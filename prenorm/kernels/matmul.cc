@@ -25,14 +25,14 @@ constexpr Index kLocalRows = 256, kLargePiecesForEach = 2;
 struct Grid {
   Index row_group, column_group, rows, columns;
 
-  Grid(const MatmulTarget& target, Index m, Index n, bool local, bool near, int threads) {
+  Grid(const MatmulTarget& target, Index m, Index n, bool local, bool large, int threads) {
     const Index most_rows = local ? kLocalRows : kRowGroup;
     row_group = m <= kOneGroup
                     ? m
                     : std::min(m, round_up(ceil_div(m, ceil_div(m, most_rows)), target.rows));
     column_group = std::max(target.width, kColumnGroup / target.width * target.width);
     const bool long_runs = local && m <= kFewRows;  // of memory are what counts
-    const Index each = local && (!near || long_runs) ? kLargePiecesForEach : kPiecesForEach;
+    const Index each = large || long_runs ? kLargePiecesForEach : kPiecesForEach;
     const Index wanted = threads == 1 ? 1 : Index{threads} * each;
     if (long_runs) column_group = round_up(ceil_div(n, wanted), target.width);
     while (!long_runs && count(m, n) < wanted) {
@@ -48,6 +48,27 @@ struct Grid {
     columns = ceil_div(n, column_group);
   }
   Index count(Index m, Index n) const { return ceil_div(m, row_group) * ceil_div(n, column_group); }
+
+  // Each thread's share of the pieces is a band of rows, as far as there are rows enough: those that
+  // it has in its own cache from the operation before. In a band columns are outside, so that one
+  // panel serves all of its rows.
+  struct Place {
+    Index row, column;
+    Index rows_left;  // of the band, after this one
+  };
+  Place place(Index item, int threads) const {
+    int band = 0;
+    while (item >= band_begin(band + 1, threads) * columns) ++band;
+    const Index first = band_begin(band, threads);
+    const Index height = band_begin(band + 1, threads) - first;
+    item -= first * columns;
+    return {first + item % height, item / height, height - 1 - item % height};
+  }
+
+ private:
+  Index band_begin(int band, int threads) const {
+    return ThreadPool::share_begin(rows, band, threads);
+  }
 };
 
 struct Product {
@@ -100,19 +121,21 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
                    const Chunk& chunk) {
   const Index width = chunk.n1 - chunk.n0;
   const bool near = p.floats() <= FetchAhead::kNearFloats;
-  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, near, run.threads());
+  // Of a weight gradient both operands are packed, and half of them come from other cores.
+  const bool packs_much = chunk.panels.floats == nullptr && (!near || p.a_transposed);
+  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, packs_much, run.threads());
   run.reserve_worker_scratch(static_cast<std::size_t>(
       target.piece_scratch(grid.row_group, grid.column_group, p.a_transposed)));
   run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {
-    const Index m = item % grid.rows * grid.row_group;
-    const Index n = item / grid.rows * grid.column_group;
+    const Grid::Place at = grid.place(item, run.threads());
+    const Index m = at.row * grid.row_group, n = at.column * grid.column_group;
     MatmulPiece piece;
     piece.weight_gradient = p.a_transposed;
     piece.a_row = p.a.stride(0);
     piece.a = p.a.data() + (p.a_transposed ? m : m * piece.a_row);
     piece.fetch_ahead = !near;
-    const Index next_m = m + run.threads() * grid.row_group;
-    if (piece.fetch_ahead && !p.a_transposed && next_m < p.m) {
+    const Index next_m = m + grid.row_group;
+    if (piece.fetch_ahead && !p.a_transposed && at.rows_left > 0) {
       piece.next_a = p.a.data() + next_m * piece.a_row;
       piece.next_rows = std::min(grid.row_group, p.m - next_m);
     }

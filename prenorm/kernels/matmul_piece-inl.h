@@ -75,54 +75,77 @@ struct Destination {
   Index c_row;
 };
 
-// Adds the tile to the sums, or with these to c.
-template <int Rows>
-HWY_INLINE void add_rows(Tile<Rows, kTileVectors>& t, const Destination& to) {
+// Adds the tile to the sums, or with these to c. Every case is a straight run of its own.
+template <int Rows, int Vectors>
+HWY_INLINE void add_rows(Tile<Rows, Vectors>& t, const Destination& to) {
   const DF d;
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kTileVectors; ++j) {
-      if (to.before != nullptr) {
-        const float* before = to.before + i * to.before_row + j * kFloatLanes;
-        t.sum[i][j] = hn::Add(hn::LoadU(d, before), t.sum[i][j]);
-      }
-      if (to.close == Close::kNot) {
-        hn::Store(t.sum[i][j], d, to.sums + i * kTileWidth + j * kFloatLanes);
-        continue;
-      }
-      float* c = to.c + i * to.c_row + j * kFloatLanes;
-      if (to.close == Close::kAddToRow) {
-        t.sum[i][j] = hn::Add(hn::Load(d, to.row + j * kFloatLanes), t.sum[i][j]);
-      } else if (to.close == Close::kAddToC) {
-        t.sum[i][j] = hn::Add(hn::LoadU(d, c), t.sum[i][j]);
-      }
-      hn::StoreU(t.sum[i][j], d, c);
-    }
+  if (to.before != nullptr) {
+    each_sum(t, [&](VF& sum, auto i, auto j) PRENORM_INLINED {
+      sum = hn::Add(hn::LoadU(d, to.before + i * to.before_row + j * kFloatLanes), sum);
+    });
+  }
+  switch (to.close) {
+    case Close::kNot:
+      return each_sum(t, [&](VF& sum, auto i, auto j) PRENORM_INLINED {
+        hn::Store(sum, d, to.sums + i * kTileWidth + j * kFloatLanes);
+      });
+    case Close::kStore:
+      return each_sum(t, [&](VF& sum, auto i, auto j) PRENORM_INLINED {
+        hn::StoreU(sum, d, to.c + i * to.c_row + j * kFloatLanes);
+      });
+    case Close::kAddToRow:
+      return each_sum(t, [&](VF& sum, auto i, auto j) PRENORM_INLINED {
+        const VF start = hn::Load(d, to.row + j * kFloatLanes);
+        hn::StoreU(hn::Add(start, sum), d, to.c + i * to.c_row + j * kFloatLanes);
+      });
+    case Close::kAddToC:
+      return each_sum(t, [&](VF& sum, auto i, auto j) PRENORM_INLINED {
+        float* c = to.c + i * to.c_row + j * kFloatLanes;
+        hn::StoreU(hn::Add(hn::LoadU(d, c), sum), d, c);
+      });
   }
 }
 
 // 8 KiB: more than memory gives while a line is on its way, less than the nearest cache holds.
 constexpr Index kAhead = 2048;
 
-template <int Rows>
+template <int Rows, int Vectors>
 void add_block(const float* a, Index a_row, Index a_step, const float* panel, Index k,
                const Destination& to) {
   if (to.streams) {
-    auto t = tile_product<Rows, kTileVectors, kAhead>(a, a_row, a_step, panel, kTileWidth, k);
+    auto t = tile_product<Rows, Vectors, kAhead>(a, a_row, a_step, panel, kTileWidth, k);
     return add_rows(t, to);
   }
-  auto t = tile_product<Rows, kTileVectors>(a, a_row, a_step, panel, kTileWidth, k);
+  auto t = tile_product<Rows, Vectors>(a, a_row, a_step, panel, kTileWidth, k);
   add_rows(t, to);
 }
 
-template <int Rows>
-void add_block_of(Index rows, const float* a, Index a_row, Index a_step, const float* panel,
-                  Index k, const Destination& to) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows) return add_block<Rows>(a, a_row, a_step, panel, k, to);
-    add_block_of<Rows - 1>(rows, a, a_row, a_step, panel, k, to);
+// A tile of so many columns, of all the rows that it can have.
+template <int Vectors = kTileVectors>
+void add_tall_block(Index columns, const float* a, Index a_row, Index a_step, const float* panel,
+                    Index k, const Destination& to) {
+  if constexpr (Vectors > 1) {
+    if (columns <= (Vectors - 1) * kFloatLanes) {
+      return add_tall_block<Vectors - 1>(columns, a, a_row, a_step, panel, k, to);
+    }
   }
+  add_block<kTileRows, Vectors>(a, a_row, a_step, panel, k, to);
+}
+
+// The last rows take a whole panel.
+template <int Rows = kTileRows - 1>
+void add_low_block(Index rows, const float* a, Index a_row, Index a_step, const float* panel,
+                   Index k, const Destination& to) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return add_block<Rows, kTileVectors>(a, a_row, a_step, panel, k, to);
+    add_low_block<Rows - 1>(rows, a, a_row, a_step, panel, k, to);
+  }
+}
+
+void add_block_of(Index rows, Index columns, const float* a, Index a_row, Index a_step,
+                  const float* panel, Index k, const Destination& to) {
+  if (rows == kTileRows) return add_tall_block(columns, a, a_row, a_step, panel, k, to);
+  add_low_block(rows, a, a_row, a_step, panel, k, to);
 }
 
 Index tiles_of(Index rows) { return ceil_div(rows, kTileRows); }
@@ -156,7 +179,7 @@ class Piece {
   void run(FetchAhead& near, FetchAhead& far) {
     const Epilogue& e = *p_.epilogue;
     const bool finish = e.residual || e.activated || e.activation_input;
-    const bool local_ahead = p_.fetch_ahead && p_.panels.floats == nullptr;
+    const bool local = p_.panels.floats == nullptr, local_ahead = p_.fetch_ahead && local;
     load_start();
     for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
       const Index end = std::min(p_.k, k + kSumBlock);
@@ -164,7 +187,11 @@ class Piece {
       if (p_.weight_gradient) pack_left(p_.a + k * p_.a_row, p_.a_row, end - k, p_.rows, left_);
       if (local_ahead) far = next_rows(end);
       for (Index n = 0; n < p_.columns; n += kTileWidth) {
-        if (local_ahead) near = next_panel(n, k, close);
+        if (local_ahead) {
+          near = next_panel(n, k, close);
+        } else if (local && e.activation_input && end == p_.k) {
+          near = next_inputs(n);
+        }
         const float* block = panel_block(n, k, end);
         for (Index m = 0; m < p_.rows; m += kTileRows) {
           near.fetch();
@@ -239,6 +266,17 @@ class Piece {
     return ahead;
   }
 
+  // What only the forward pass has touched is far even where the rest is near.
+  FetchAhead next_inputs(Index n) const {
+    FetchAhead ahead;
+    n += kTileWidth;
+    if (n >= p_.columns) return ahead;
+    const ConstMatrix& x = p_.epilogue->activation_input;
+    ahead.add(x[p_.m].data() + p_.n + n, x.stride(0), p_.rows, panel_columns(n));
+    ahead.spread_over(tiles_of(p_.rows));
+    return ahead;
+  }
+
   Close how_to_close(Index k, Index end) const {
     if (end != p_.k && end % group_ != 0) return Close::kNot;
     if (p_.weight_gradient) return Close::kStore;
@@ -248,7 +286,7 @@ class Piece {
 
   void one_tile(Index m, Index n, Index k, Index end, const float* block, Close close) {
     const Index rows = tile_rows(m), columns = panel_columns(n);
-    const bool whole = columns == kTileWidth;
+    const bool whole = columns == kTileWidth || (rows == kTileRows && columns % kFloatLanes == 0);
     alignas(64) float edge[kTileRows * kTileWidth];
     // A weight gradient's blocks are added to what c holds one after another.
     const bool opens = k % group_ == 0, from_c = opens && p_.weight_gradient;
@@ -269,9 +307,9 @@ class Piece {
     }
     if (p_.weight_gradient) {
       const float* a = left_ + m / kTileRows * kLeftStride;
-      add_block_of<kTileRows>(rows, a, 1, kTileRows, block, end - k, to);
+      add_block_of(rows, columns, a, 1, kTileRows, block, end - k, to);
     } else {
-      add_block_of<kTileRows>(rows, p_.a + m * p_.a_row + k, p_.a_row, 1, block, end - k, to);
+      add_block_of(rows, columns, p_.a + m * p_.a_row + k, p_.a_row, 1, block, end - k, to);
     }
     if (!whole && close != Close::kNot) {
       copy_rows(edge, kTileWidth, rows, columns, c(m, n), p_.c_row);

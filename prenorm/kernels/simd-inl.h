@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include "prenorm/base/index.h"
 #include "prenorm/kernels/targets.h"
@@ -50,6 +52,21 @@ struct D16 {  // sixteen doubles
   HWY_INLINE D16() {}
   VD v[kDoubleVectors];
 };
+
+// Of a lambda in a kernel, after its parameters: it is compiled for the target and always inlined.
+#define PRENORM_INLINED HWY_ATTR __attribute__((always_inline))
+
+// use(0), use(1), … use(N - 1), each number a constant. An array of vectors whose indices are
+// constants before any loop is unrolled stays in registers; else it is kept in memory at the
+// beginning and at the end of what is done with it.
+template <typename Use, int... I>
+HWY_INLINE void each_of(std::integer_sequence<int, I...>, const Use& use) {
+  (use(std::integral_constant<int, I>()), ...);
+}
+template <int N, typename Use>
+HWY_INLINE void each(const Use& use) {
+  each_of(std::make_integer_sequence<int, N>(), use);
+}
 
 #define PRENORM_EACH_F(i) for (int i = 0; i < kFloatVectors; ++i)
 #define PRENORM_EACH_D(i) for (int i = 0; i < kDoubleVectors; ++i)

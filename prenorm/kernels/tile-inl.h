@@ -30,15 +30,18 @@ struct Tile {
   VF sum[Rows][Vectors];
 };
 
+// Calls use(sum, i, j) for each vector of the tile: row i, columns from j vectors on.
+template <int Rows, int Vectors, typename Use>
+HWY_INLINE void each_sum(Tile<Rows, Vectors>& t, const Use& use) {
+  each<Rows>([&](auto i) PRENORM_INLINED {
+    each<Vectors>([&](auto j) PRENORM_INLINED { use(t.sum[i][j], i, j); });
+  });
+}
+
 template <int Rows, int Vectors>
 HWY_INLINE Tile<Rows, Vectors> zero_tile() {
-  const DF d;
   Tile<Rows, Vectors> t;
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::Zero(d);
-  }
+  each_sum(t, [](VF& sum, auto, auto) PRENORM_INLINED { sum = hn::Zero(DF()); });
   return t;
 }
 
@@ -52,18 +55,17 @@ HWY_INLINE void add_product(Tile<Rows, Vectors>& t, const float* HWY_RESTRICT a,
 #pragma GCC unroll 2
   for (Index kk = 0; kk < k; ++kk) {
     VF row[Vectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + j * kFloatLanes);
+    each<Vectors>([&](auto j) PRENORM_INLINED { row[j] = hn::Load(d, b + j * kFloatLanes); });
     if constexpr (ahead != 0) {
-#pragma GCC unroll 4
-      for (int j = 0; j < Vectors * kFloatLanes; j += 16) __builtin_prefetch(b + j + ahead);
+      constexpr int kLines = ceil_div(Vectors * kFloatLanes, Index{16});
+      each<kLines>([&](auto line) PRENORM_INLINED { __builtin_prefetch(b + line * 16 + ahead); });
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
+    each<Rows>([&](auto i) PRENORM_INLINED {
       const VF x = hn::Set(d, a[i * a_row]);
-#pragma GCC unroll 4
-      for (int j = 0; j < Vectors; ++j) t.sum[i][j] = hn::MulAdd(x, row[j], t.sum[i][j]);
-    }
+      each<Vectors>([&](auto j) PRENORM_INLINED {
+        t.sum[i][j] = hn::MulAdd(x, row[j], t.sum[i][j]);
+      });
+    });
     a += a_step;
     b += b_row;
   }
