@@ -37,19 +37,14 @@ HWY_INLINE void block_scores(const float* a, Index a_row, const float* panel, In
     Index k = std::min(kSumBlock, width);
     auto t = tile_product<Rows, kPairs>(a, a_row, 1, panel + j, kKeyBlock, k);
     for (; k < width; k += kSumBlock) {
-      const auto more = tile_product<Rows, kPairs>(a + k, a_row, 1, panel + k * kKeyBlock + j,
-                                                   kKeyBlock, std::min(kSumBlock, width - k));
-      for (int i = 0; i < Rows; ++i) {
-        for (int v = 0; v < kPairs; ++v) t.sum[i][v] = hn::Add(t.sum[i][v], more.sum[i][v]);
-      }
+      auto more = tile_product<Rows, kPairs>(a + k, a_row, 1, panel + k * kKeyBlock + j, kKeyBlock,
+                                             std::min(kSumBlock, width - k));
+      each_sum(more, [&](VF& sum, auto i, auto v)
+                         PRENORM_INLINED { t.sum[i][v] = hn::Add(t.sum[i][v], sum); });
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kPairs; ++v) {
-        hn::StoreU(t.sum[i][v], d, c + i * kKeyBlock + j + v * kFloatLanes);
-      }
-    }
+    each_sum(t, [&](VF& sum, auto i, auto v) PRENORM_INLINED {
+      hn::StoreU(sum, d, c + i * kKeyBlock + j + v * kFloatLanes);
+    });
   }
 }
 
@@ -74,18 +69,16 @@ HWY_INLINE void add_ragged_product(Tile<Rows, Vectors>& t, const float* HWY_REST
   const DF d;
   for (Index k = low; k < high; ++k) {
     VF row[Vectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < Vectors; ++j) row[j] = hn::Load(d, b + k * b_row + j * kFloatLanes);
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
+    each<Vectors>([&](auto j)
+                      PRENORM_INLINED { row[j] = hn::Load(d, b + k * b_row + j * kFloatLanes); });
+    each<Rows>([&](auto i) PRENORM_INLINED {
       const auto sees =
           hn::FirstN(d, (seen.row[i] >> k & 1) == 0 ? 0 : static_cast<std::size_t>(kFloatLanes));
       const VF x = hn::Set(d, a[i * a_row + k * a_step]);
-#pragma GCC unroll 2
-      for (int j = 0; j < Vectors; ++j) {
+      each<Vectors>([&](auto j) PRENORM_INLINED {
         t.sum[i][j] = hn::IfThenElse(sees, hn::MulAdd(x, row[j], t.sum[i][j]), t.sum[i][j]);
-      }
-    }
+      });
+    });
   }
 }
 
@@ -122,29 +115,22 @@ HWY_INLINE void add_ragged_strip(const float* a, Index a_row, Index a_step, cons
                                  const float* factor, float* c) {
   const DF d;
   const float *from_a = a + k.begin * a_step, *from_b = b + k.begin * padded;
-  const auto add = [&](const Tile<Rows, Vectors>& t, int i) {
-    const VF f = hn::Set(d, factor[i]);
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      float* to = c + i * padded + v * kFloatLanes;
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, to), f, t.sum[i][v]), d, to);
-    }
+  const auto add = [&](VF sum, int i, int v) PRENORM_INLINED {
+    float* to = c + i * padded + v * kFloatLanes;
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, to), hn::Set(d, factor[i]), sum), d, to);
   };
   if (k.whole()) {
-    const auto t =
-        tile_product<Rows, Vectors>(from_a, a_row, a_step, from_b, padded, k.end - k.begin);
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) add(t, i);
+    auto t = tile_product<Rows, Vectors>(from_a, a_row, a_step, from_b, padded, k.end - k.begin);
+    each_sum(t, [&](VF& sum, auto i, auto v) PRENORM_INLINED { add(sum, i, v); });
     return;
   }
   auto t = zero_tile<Rows, Vectors>();
   add_ragged_product(t, a, a_row, a_step, b, padded, seen, k.low, k.begin);
   add_product<Rows, Vectors>(t, from_a, a_row, a_step, from_b, padded, k.end - k.begin);
   add_ragged_product(t, a, a_row, a_step, b, padded, seen, k.end, k.high);
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-    if (seen.row[i] != 0) add(t, i);
-  }
+  each_sum(t, [&](VF& sum, auto i, auto v) PRENORM_INLINED {
+    if (seen.row[i] != 0) add(sum, i, v);
+  });
 }
 
 // c[i, :] = c[i, :] * factor[i] + Σ over the k that row i sees of a[i, k] b[k, :], for rows that
