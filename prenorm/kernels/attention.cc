@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "prenorm/kernels/attention_target.h"
+#include "prenorm/kernels/fetch_ahead.h"
 #include "prenorm/kernels/profile.h"
 
 namespace prenorm::kernels {
@@ -164,7 +165,7 @@ void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMa
   const Index keys = shape.key_count();
   run.reserve_worker_scratch(
       static_cast<std::size_t>(target.backward_scratch(shape.time, keys, shape.head_width)));
-  run.pool().run(shape.batch * shape.heads, [&](Index item, int worker) {
+  const auto head_of = [&](Index item) {
     const Index b = item / shape.heads, h = item % shape.heads;
     const Index query = b * shape.time, key = b * keys, column = h * shape.head_width;
     AttentionHead head;
@@ -190,7 +191,19 @@ void attention_backward(const Runtime& run, const AttentionShape& shape, ConstMa
     head.mask = head_mask(mask, b, h);
     head.scale = shape.scale;
     head.dropout = head_dropout(dropout, shape, b, h);
+    return head;
+  };
+  const Index heads = shape.batch * shape.heads;
+  // Of eight matrices of the shape's size.
+  const bool far = 8 * shape.batch * shape.time * shape.width() > FetchAhead::kNearFloats;
+  run.pool().run(heads, [&](Index item, int worker) {
+    AttentionHead head = head_of(item), next;
     head.scratch = run.worker_scratch(worker);
+    head.fetch_ahead = far;
+    if (far && item + 1 < heads) {
+      next = head_of(item + 1);
+      head.next = &next;
+    }
     target.backward(head);
   });
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "prenorm/kernels/attention_scores-inl.h"
+#include "prenorm/kernels/fetch_ahead.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace prenorm::kernels::HWY_NAMESPACE {
@@ -271,8 +272,10 @@ struct KeyGradientTile : PairTile {
 };
 
 template <typename TileType>
-void each_tile(const AttentionHead& h, const HeadMemory& m, BlockPair& pair, Index rows) {
+void each_tile(const AttentionHead& h, const HeadMemory& m, BlockPair& pair, Index rows,
+               FetchAhead& ahead) {
   for (Index row = 0; row < rows; row += kTileRows) {
+    ahead.fetch();
     with_rows(std::min<Index>(kTileRows, rows - row), TileType{{h, m, pair, row}});
   }
 }
@@ -280,6 +283,39 @@ void each_tile(const AttentionHead& h, const HeadMemory& m, BlockPair& pair, Ind
 void copy_rows(const float* from, Index from_row, Index rows, Index columns, float* to,
                Index to_row) {
   for (Index t = 0; t < rows; ++t) std::copy_n(from + t * from_row, columns, to + t * to_row);
+}
+
+// Calls use(k0, q0) for each pair of blocks of which a query sees a key.
+template <typename Use>
+void each_pair(const AttentionHead& h, const Use& use) {
+  for (Index k0 = 0; k0 < h.keys; k0 += kKeyBlock) {
+    const Index first = h.causal ? std::max<Index>(0, k0 - h.past) : 0;
+    for (Index q0 = first / kKeyBlock * kKeyBlock; q0 < h.time; q0 += kKeyBlock) use(k0, q0);
+  }
+}
+
+// Where the gradients go, and what the next head begins with: rows far from one another.
+FetchAhead results_and_next(const AttentionHead& h) {
+  FetchAhead ahead;
+  if (!h.fetch_ahead) return ahead;
+  ahead.add(h.dq, h.dq_row, h.time, h.head_width);
+  ahead.add(h.dk, h.dk_row, h.keys, h.head_width);
+  ahead.add(h.dv, h.dv_row, h.keys, h.head_width);
+  if (h.next != nullptr) {
+    const AttentionHead& next = *h.next;
+    ahead.add(next.k, next.k_row, next.keys, next.head_width);
+    ahead.add(next.v, next.v_row, next.keys, next.head_width);
+    ahead.add(next.q, next.q_row, next.time, next.head_width);
+    ahead.add(next.dout, next.dout_row, next.time, next.head_width);
+    ahead.add(next.out, next.out_row, next.time, next.head_width);
+  }
+  Index tiles = 0;
+  each_pair(h, [&](Index k0, Index q0) {
+    tiles += 2 * (ceil_div(std::min(kKeyBlock, h.keys - k0), kTileRows) +
+                  ceil_div(std::min(kKeyBlock, h.time - q0), kTileRows));
+  });
+  ahead.spread_over(tiles);
+  return ahead;
 }
 
 void backward(const AttentionHead& h) {
@@ -296,18 +332,16 @@ void backward(const AttentionHead& h) {
   for (Index t = 0; t < h.time; t += kTileRows) {
     with_rows(std::min<Index>(kTileRows, h.time - t), PeakedRows{h, m, t});
   }
-  for (Index k0 = 0; k0 < h.keys; k0 += kKeyBlock) {
+  FetchAhead ahead = results_and_next(h);
+  each_pair(h, [&](Index k0, Index q0) {
     const Index keys = std::min(kKeyBlock, h.keys - k0);
-    const Index first = h.causal ? std::max<Index>(0, k0 - h.past) : 0;
-    for (Index q0 = first / kKeyBlock * kKeyBlock; q0 < h.time; q0 += kKeyBlock) {
-      const Index queries = std::min(kKeyBlock, h.time - q0);
-      BlockPair pair{q0, k0, {}};
-      each_tile<ScoreTile>(h, m, pair, queries);
-      each_tile<QueryGradientTile>(h, m, pair, queries);
-      each_tile<KeyGradientTile>(h, m, pair, keys);
-      each_tile<ValueGradientTile>(h, m, pair, keys);
-    }
-  }
+    const Index queries = std::min(kKeyBlock, h.time - q0);
+    BlockPair pair{q0, k0, {}};
+    each_tile<ScoreTile>(h, m, pair, queries, ahead);
+    each_tile<QueryGradientTile>(h, m, pair, queries, ahead);
+    each_tile<KeyGradientTile>(h, m, pair, keys, ahead);
+    each_tile<ValueGradientTile>(h, m, pair, keys, ahead);
+  });
   copy_rows(m.dq, padded, h.time, width, h.dq, h.dq_row);
   copy_rows(m.dk, padded, h.keys, width, h.dk, h.dk_row);
   copy_rows(m.dv, padded, h.keys, width, h.dv, h.dv_row);

@@ -71,7 +71,9 @@ struct AttentionHead {
   float* dk = nullptr;  // [S, D]
   float* dv = nullptr;  // [S, D]
   Index dq_row = 0, dk_row = 0, dv_row = 0;
-  float* scratch = nullptr;  // backward_scratch(T, S, D) floats
+  float* scratch = nullptr;             // backward_scratch(T, S, D) floats
+  bool fetch_ahead = false;             // what the pass touches does not stay near by itself
+  const AttentionHead* next = nullptr;  // what this thread will probably take next; or null
 };
 
 struct AttentionTarget {

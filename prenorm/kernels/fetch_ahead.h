@@ -44,7 +44,7 @@ class FetchAhead {
   }
 
  private:
-  static constexpr std::size_t kMost = 3;
+  static constexpr std::size_t kMost = 8;
   static constexpr std::uintptr_t kLineBytes = 64;
   static constexpr Index kLineFloats = kLineBytes / sizeof(float);
 
