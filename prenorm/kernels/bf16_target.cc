@@ -147,33 +147,6 @@ void tile_block(const Bf16Block& b) {
 
 void nothing() {}
 
-// What is done with a vector of sums of row m, columns from n, besides storing it: one function
-// for each kind, so that a block's loop holds the constants of its own alone.
-struct Store {
-  HWY_INLINE VF operator()(VF sum, Index, Index) const { return sum; }
-};
-struct AddResidual {
-  ConstMatrix residual;
-  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
-    return hn::Add(hn::LoadU(DF(), residual[m].data() + n), sum);
-  }
-};
-template <Activation kAct>
-struct Activate {
-  Matrix to;
-  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
-    hn::StoreU(activate<kAct>(sum), DF(), to[m].data() + n);
-    return sum;
-  }
-};
-template <Activation kAct>
-struct TimesSlope {
-  ConstMatrix input;
-  HWY_INLINE VF operator()(VF sum, Index m, Index n) const {
-    return hn::Mul(sum, activate_grad<kAct>(hn::LoadU(DF(), input[m].data() + n)));
-  }
-};
-
 template <typename Then>
 HWY_INLINE void finish_with(const Then& then, const Epilogue& e, Index m, Index n, Index rows,
                             Index columns, const float* sums, float* c, Index c_row) {
@@ -230,21 +203,9 @@ void finish(const Bf16Epilogue& e, Index m, Index n, Index rows, Index columns, 
                              : finish_rounded<Activation::kGeluTanh>;
     return rounded(e, m, n, rows, columns, sums, c, c_row);
   }
-  const auto with = [&](const auto& then)
-                        HWY_ATTR { finish_with(then, e, m, n, rows, columns, sums, c, c_row); };
-  if (e.residual) return with(AddResidual{e.residual});
-  if (!e.activated && !e.activation_input) return with(Store());
-  switch (e.activation) {
-    case Activation::kRelu:
-      return e.activated ? with(Activate<Activation::kRelu>{e.activated})
-                         : with(TimesSlope<Activation::kRelu>{e.activation_input});
-    case Activation::kGelu:
-      return e.activated ? with(Activate<Activation::kGelu>{e.activated})
-                         : with(TimesSlope<Activation::kGelu>{e.activation_input});
-    case Activation::kGeluTanh:
-      return e.activated ? with(Activate<Activation::kGeluTanh>{e.activated})
-                         : with(TimesSlope<Activation::kGeluTanh>{e.activation_input});
-  }
+  with_epilogue(e, [&](const auto& then) PRENORM_INLINED {
+    finish_with(then, e, m, n, rows, columns, sums, c, c_row);
+  });
 }
 
 }  // namespace

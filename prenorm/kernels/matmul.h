@@ -81,10 +81,11 @@ class PackedMatrix {
 struct Epilogue {
   bool accumulate = false;  // init is what c holds (excludes bias)
   ConstVector bias;         // init is bias[n]; [N] or empty
-  // After the sum, at most one of:
+  // After the sum, at most one of these, or the last two:
   ConstMatrix residual;          // c = residual + sum; [M, N]
   Matrix activated;              // activated = act(sum), c keeps the sum; [M, N]
-  ConstMatrix activation_input;  // c = sum * act'(activation_input); [M, N]
+  ConstMatrix activation_input;  // c = sum * act'(activation_input); [M, N]. With `activated`:
+                                 // activated = act(activation_input)
   Activation activation = Activation::kGeluTanh;
 };
 

@@ -122,8 +122,8 @@ class FewRowsStrip {
       for (Index i = 0; i < p_.rows; ++i) close(i, k, end);
     }
     const Epilogue& e = *p_.epilogue;
-    if (!e.residual && !e.activated && !e.activation_input) return;
-    for (Index i = 0; i < p_.rows; ++i) finish_row(e, p_.m + i, p_.n + n_, columns_, c(i));
+    if (!does_more_than_store(e)) return;
+    finish_rows(e, p_.m, p_.n + n_, p_.rows, columns_, c(0), p_.c_row);
   }
 
  private:

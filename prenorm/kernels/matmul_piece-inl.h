@@ -178,7 +178,7 @@ class Piece {
   // `near` and `far` are fetched meanwhile, some lines for each tile.
   void run(FetchAhead& near, FetchAhead& far) {
     const Epilogue& e = *p_.epilogue;
-    const bool finish = e.residual || e.activated || e.activation_input;
+    const bool finish = does_more_than_store(e);
     const bool local = p_.panels.floats == nullptr, local_ahead = p_.fetch_ahead && local;
     load_start();
     for (Index k = 0; k < p_.k || k == 0; k += kSumBlock) {
@@ -197,7 +197,9 @@ class Piece {
           near.fetch();
           far.fetch();
           one_tile(m, n, k, end, block, close);
-          if (finish && end == p_.k) finish_rows(m, n);
+          if (finish && end == p_.k) {
+            finish_rows(e, p_.m + m, p_.n + n, tile_rows(m), panel_columns(n), c(m, n), p_.c_row);
+          }
         }
       }
     }
@@ -266,15 +268,19 @@ class Piece {
     return ahead;
   }
 
-  // What only the forward pass has touched is far even where the rest is near.
+  // What only the forward pass has touched, or nothing yet, is far even where the rest is near.
   FetchAhead next_inputs(Index n) const {
     FetchAhead ahead;
     n += kTileWidth;
-    if (n >= p_.columns) return ahead;
-    const ConstMatrix& x = p_.epilogue->activation_input;
-    ahead.add(x[p_.m].data() + p_.n + n, x.stride(0), p_.rows, panel_columns(n));
-    ahead.spread_over(tiles_of(p_.rows));
+    if (n < p_.columns) {
+      add_rows_of(p_.epilogue->activation_input, n, ahead);
+      add_rows_of(p_.epilogue->activated, n, ahead);
+      ahead.spread_over(tiles_of(p_.rows));
+    }
     return ahead;
+  }
+  void add_rows_of(ConstMatrix x, Index n, FetchAhead& ahead) const {
+    if (x) ahead.add(x[p_.m].data() + p_.n + n, x.stride(0), p_.rows, panel_columns(n));
   }
 
   Close how_to_close(Index k, Index end) const {
@@ -319,12 +325,6 @@ class Piece {
   static void copy_rows(const float* from, Index from_row, Index rows, Index columns, float* to,
                         Index to_row) {
     for (Index i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns, to + i * to_row);
-  }
-
-  void finish_rows(Index m, Index n) const {
-    for (Index i = m; i < m + tile_rows(m); ++i) {
-      finish_row(*p_.epilogue, p_.m + i, p_.n + n, panel_columns(n), c(i, n));
-    }
   }
 
   const MatmulPiece& p_;

@@ -65,7 +65,7 @@ void FeedForward::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, co
   if (products_ != Products::kFloat32) {
     out_.backward(run, dy, rounded(saved), saved.gradient, derivative);
   } else {
-    kernels::activation_forward(run, activation_, saved.hidden, saved.activated);
+    derivative.activated = saved.activated;
     out_.backward(run, dy, saved.activated, saved.gradient, derivative);
   }
   in_.backward(run, saved.gradient, x, dx);

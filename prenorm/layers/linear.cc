@@ -55,8 +55,13 @@ void Linear::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Matrix 
   }
   check(x.dim(0), x.dim(1), dx, dy, "dy");
   if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
-  kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
+  const auto weight_gradient = [&] {
+    kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
+  };
+  const bool makes_x = static_cast<bool>(then.activated);
+  if (!makes_x) weight_gradient();  // dx may stand where x does
   kernels::matmul(run, dy, kernels::Right::transposed(weight_.matrix()), dx, then);
+  if (makes_x) weight_gradient();
 }
 
 void Linear::backward(const Runtime& run, ConstMatrix dy, const kernels::Bf16Operand& x, Matrix dx,

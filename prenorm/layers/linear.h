@@ -26,7 +26,8 @@ class Linear {
   void backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, const Saved&, Matrix dx) {
     backward(run, dy, x, dx);
   }
-  // With the gradient of an activation fused into dx.
+  // With the gradient of an activation fused into dx; with `then.activated` x is that matrix, which
+  // the product makes.
   void backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Matrix dx,
                 const kernels::Epilogue& then = {});
 

@@ -88,6 +88,27 @@ TEST(ThreadPool, lets_workers_share_the_work) {
   EXPECT_LT(steady_clock::now(), give_up);
 }
 
+TEST(ThreadPool, each_worker_begins_with_a_share_of_its_own_where_the_last_loop_had_it) {
+  ThreadPool pool(4);
+  for (int loop = 0; loop < 20; ++loop) {
+    std::vector<int> worker_of(40, -1);
+    std::atomic<int> begun = 0;
+    const auto give_up = steady_clock::now() + std::chrono::seconds(20);
+    // The first piece of each share waits until all workers have one.
+    pool.run(40, [&](Index piece, int worker) {
+      worker_of[static_cast<std::size_t>(piece)] = worker;
+      if (piece % 10 != 0) return;
+      ++begun;
+      while (begun.load() < 4 && steady_clock::now() < give_up) std::this_thread::yield();
+    });
+    ASSERT_LT(steady_clock::now(), give_up);
+    for (int share = 0; share < 4; ++share) {
+      EXPECT_EQ(ThreadPool::share_begin(40, share, 4), 10 * share);
+      EXPECT_EQ(worker_of[static_cast<std::size_t>(10 * share)], share);
+    }
+  }
+}
+
 TEST(ThreadPool, a_slow_piece_does_not_hold_the_others_up) {
   ThreadPool pool(2);
   std::atomic<int> others = 0;

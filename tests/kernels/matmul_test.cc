@@ -134,6 +134,13 @@ TEST(Matmul, fused_activations_equal_the_separate_kernels) {
       matmul(run, a.view(), Right::plain(b.view()), c.view(), backward);
       activation_backward(run, act, sum.view(), input.view(), expected.view());
       EXPECT_TRUE(same_bits(c, expected));
+
+      Epilogue both = backward;  // both at once: the gradient, and the activation made again
+      both.activated = activated.view();
+      matmul(run, a.view(), Right::plain(b.view()), c.view(), both);
+      EXPECT_TRUE(same_bits(c, expected));
+      activation_forward(run, act, input.view(), expected.view());
+      EXPECT_TRUE(same_bits(activated, expected));
     });
   }
 }
