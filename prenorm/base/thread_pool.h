@@ -3,7 +3,7 @@
 //   pool.run(pieces, [&](Index piece, int worker) { ... });
 //
 // Each worker begins with a share of its own, of pieces that follow one another, so that where one
-// loop's pieces are the same rows as the next one's a worker finds in its cache what it has written.
+// loop's pieces are the same rows as the next one's a worker finds in its cache what it wrote.
 // Pieces are claimed one at a time, and whoever has no more of its own takes from the others, so a
 // worker that the operating system holds up delays only the piece it holds. Which worker ran which
 // piece must never change a bit of the result. Workers spin briefly after each loop, then sleep.

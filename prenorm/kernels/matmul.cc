@@ -49,9 +49,9 @@ struct Grid {
   }
   Index count(Index m, Index n) const { return ceil_div(m, row_group) * ceil_div(n, column_group); }
 
-  // Each thread's share of the pieces is a band of rows, as far as there are rows enough: those that
-  // it has in its own cache from the operation before. In a band columns are outside, so that one
-  // panel serves all of its rows.
+  // Each thread's share of the pieces is a band of rows, as far as there are rows enough: those
+  // that it has in its own cache from the operation before. In a band columns are outside, so that
+  // one panel serves all of its rows.
   struct Place {
     Index row, column;
     Index rows_left;  // of the band, after this one
