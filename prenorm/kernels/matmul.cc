@@ -78,6 +78,7 @@ struct Product {
   Matrix c;
   Epilogue epilogue;
   Index m, n, k;
+  Vector column_sums = {};  // of b, if a is transposed
 
   // What it reads and writes.
   Index floats() const {
@@ -144,6 +145,10 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
       piece.b_row = p.b.matrix.stride(0);
       piece.b_transposed = p.b.form == Right::Form::kTransposed;
       piece.b = p.b.matrix.data() + (chunk.n0 + n) * (piece.b_transposed ? piece.b_row : 1);
+    }
+    // Each group of columns is summed by one piece, of all rows in turn.
+    if (p.column_sums && at.row == at.column % grid.rows) {
+      piece.column_sums = p.column_sums.data() + chunk.n0 + n;
     }
     piece.scratch = run.worker_scratch(worker);
     piece.rows = std::min(grid.row_group, p.m - m);
@@ -246,11 +251,13 @@ void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const E
   multiply(run, {a, false, b, c, epilogue, a.dim(0), b.n(), a.dim(1)});
 }
 
-void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c) {
+void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c,
+                                  Vector column_sums) {
   assert(a.dim(0) == b.dim(0) && c.dim(0) == a.dim(1) && c.dim(1) == b.dim(1));
+  assert(!column_sums || column_sums.dim(0) == b.dim(1));
   Epilogue epilogue;
   epilogue.accumulate = true;
-  multiply(run, {a, true, Right::plain(b), c, epilogue, a.dim(1), b.dim(1), a.dim(0)});
+  multiply(run, {a, true, Right::plain(b), c, epilogue, a.dim(1), b.dim(1), a.dim(0), column_sums});
 }
 
 void add_column_sums(const Runtime& run, ConstMatrix x, Vector sums) {

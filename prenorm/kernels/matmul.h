@@ -95,8 +95,9 @@ void matmul(const Runtime& run, ConstMatrix a, const Right& b, Matrix c, const E
 
 // c += aᵀ b: the weight gradient. a: [K, M], b: [K, N], c: [M, N]. The sums S_b over K (the tokens)
 // are added to c without groups, so that micro-batches of a multiple of 128 tokens give the same
-// bits as one.
-void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c);
+// bits as one. With column_sums, [N]: what add_column_sums() adds of b, too.
+void matmul_transposed_accumulate(const Runtime& run, ConstMatrix a, ConstMatrix b, Matrix c,
+                                  Vector column_sums = {});
 
 // sums[n] += Σ_m x[m, n], in blocks of 256 rows, each in double: the bias
 // gradient. x: [M, N], sums: [N].

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "prenorm/kernels/column_sums-inl.h"
 #include "prenorm/kernels/fetch_ahead.h"
 #include "prenorm/kernels/matmul_few_rows-inl.h"
 #include "prenorm/kernels/matmul_finish-inl.h"
@@ -85,7 +86,8 @@ class Piece {
         block_(p_.scratch),
         start_(block_ + kSumBlock * kTileWidth),
         sums_(start_ + round_up(p_.columns, kTileWidth)),
-        left_(sums_ + p_.rows * round_up(p_.columns, kTileWidth)) {}
+        left_(sums_ + p_.rows * round_up(p_.columns, kTileWidth)),
+        totals_(reinterpret_cast<double*>(left_ + tiles_of(p_.rows) * kLeftStride)) {}
 
   // `near` and `far` are fetched meanwhile, some lines for each tile.
   void run(FetchAhead& near, FetchAhead& far) {
@@ -105,6 +107,7 @@ class Piece {
           near = next_inputs(n);
         }
         const float* block = panel_block(n, k, end);
+        if (p_.column_sums != nullptr) take_columns(n, k, end);
         for (Index m = 0; m < p_.rows; m += kTileRows) {
           near.fetch();
           far.fetch();
@@ -195,6 +198,15 @@ class Piece {
     if (x) ahead.add(x[p_.m].data() + p_.n + n, x.stride(0), p_.rows, panel_columns(n));
   }
 
+  // The columns' sums over the tokens, while their block is near.
+  void take_columns(Index n, Index k, Index end) const {
+    double* totals = totals_ + n;
+    const Index columns = panel_columns(n);
+    if (k % kTokenBlock == 0) std::fill_n(totals, columns, 0.0);
+    add_to_totals(p_.b + k * p_.b_row + n, p_.b_row, end - k, columns, totals);
+    if (end == p_.k || end % kTokenBlock == 0) close_totals(totals, columns, p_.column_sums + n);
+  }
+
   Close how_to_close(Index k, Index end) const {
     if (end != p_.k && end % group_ != 0) return Close::kNot;
     if (p_.weight_gradient) return Close::kStore;
@@ -241,10 +253,11 @@ class Piece {
 
   const MatmulPiece& p_;
   Index group_;
-  float* block_;  // [kSumBlock][kTileWidth]
-  float* start_;  // [columns], padded
-  float* sums_;   // [panels][rows][kTileWidth]
-  float* left_;   // of a weight gradient: a block of its packed tiles
+  float* block_;    // [kSumBlock][kTileWidth]
+  float* start_;    // [columns], padded
+  float* sums_;     // [panels][rows][kTileWidth]
+  float* left_;     // of a weight gradient: a block of its packed tiles
+  double* totals_;  // of a weight gradient: its columns' sums of up to kTokenBlock tokens
 };
 
 // Rows that are taken together where the panels are ready: their sums and a block of the panel fit
@@ -281,7 +294,7 @@ FetchAhead next_piece(const MatmulPiece& p) {
 }
 
 Index piece_scratch(Index rows, Index columns, bool weight_gradient) {
-  const Index left = weight_gradient ? tiles_of(rows) * kLeftStride : 0;
+  const Index left = weight_gradient ? tiles_of(rows) * kLeftStride + 2 * columns : 0;
   const Index tiles = kSumBlock * kTileWidth + (rows + 1) * round_up(columns, kTileWidth) + left;
   return std::max(tiles, kFewRowsScratch);  // the last piece may be one of few rows
 }

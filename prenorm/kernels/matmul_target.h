@@ -29,6 +29,7 @@ struct MatmulPiece {
   const float* next_a = nullptr;  // what this thread will probably take next; or null
   Index next_rows = 0;
   bool weight_gradient = false;  // a is packed here; blocks are added to c without groups
+  float* column_sums = nullptr;  // of a weight gradient's b, from this piece's columns on; or null
   Panels panels;                 // none: blocks of b are packed here
   const float* b = nullptr;      // [k, columns], or [columns, k] if transposed
   Index b_row = 0;

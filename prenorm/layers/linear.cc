@@ -54,9 +54,9 @@ void Linear::backward(const Runtime& run, ConstMatrix dy, ConstMatrix x, Matrix 
     return backward(run, dy, kernels::Bf16Operand{x, kValue}, dx, then);
   }
   check(x.dim(0), x.dim(1), dx, dy, "dy");
-  if (bias_ != nullptr) kernels::add_column_sums(run, dy, bias_->grad_vector());
   const auto weight_gradient = [&] {
-    kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix());
+    kernels::matmul_transposed_accumulate(run, x, dy, weight_.grad_matrix(),
+                                          bias_ == nullptr ? Vector() : bias_->grad_vector());
   };
   const bool makes_x = static_cast<bool>(then.activated);
   if (!makes_x) weight_gradient();  // dx may stand where x does

@@ -207,6 +207,26 @@ TEST(Matmul, column_sums_are_blocks_of_256_rows_in_double_added_to_what_is_there
   });
 }
 
+TEST(Matmul, the_weight_gradient_sums_columns_on_the_way_as_they_are_summed_alone) {
+  for (const Shape& s : {Shape{33, 700, 83},
+                         {8, 128, 16},
+                         {130, 257, 48},
+                         {5, 1, 3},
+                         {600, 1100, 200},
+                         {300, 512, 1}}) {
+    const TestMatrix a = TestMatrix::random(s.k, s.m, 1), b = TestMatrix::random(s.k, s.n, 2, 3);
+    const TestMatrix start = TestMatrix::random(1, s.n, 3);
+    on_every_runtime([&](const Runtime& run) {
+      TestMatrix c(s.m, s.n), with_sums(s.m, s.n), sums = start, expected = start;
+      matmul_transposed_accumulate(run, a.view(), b.view(), c.view());
+      add_column_sums(run, b.view(), expected.view()[0]);
+      matmul_transposed_accumulate(run, a.view(), b.view(), with_sums.view(), sums.view()[0]);
+      EXPECT_TRUE(same_bits(with_sums, c));
+      EXPECT_TRUE(same_bits(sums, expected));
+    });
+  }
+}
+
 TEST(Matmul, no_rows_give_nothing_and_add_nothing_to_a_gradient) {
   const Runtime run(Runtime::Options{.threads = 2});
   const TestMatrix none(0, 3), other(0, 5), b = TestMatrix::random(3, 5, 1);
