@@ -15,15 +15,6 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 #if PRENORM_FMA_TARGET
 namespace {
 
-HWY_INLINE D16 load_doubles(const double* from) {
-  D16 x;
-  PRENORM_EACH_D(i) x.v[i] = hn::LoadU(DD(), from + i * kDoubleLanes);
-  return x;
-}
-HWY_INLINE void store_doubles(const D16& x, double* to) {
-  PRENORM_EACH_D(i) hn::StoreU(x.v[i], DD(), to + i * kDoubleLanes);
-}
-
 // kVectors times sixteen columns.
 template <int kVectors>
 HWY_INLINE void add_column_group(const float* x, Index x_row, Index rows, double* totals) {

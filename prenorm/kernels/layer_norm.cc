@@ -78,12 +78,6 @@ namespace prenorm::kernels::HWY_NAMESPACE {
 #if PRENORM_FMA_TARGET
 namespace {
 
-HWY_INLINE D16 load_doubles(const double* p) {
-  D16 r;
-  PRENORM_EACH_D(i) r.v[i] = hn::LoadU(DD(), p + i * kDoubleLanes);
-  return r;
-}
-
 // What a row's elements need: y = ((x − mean) rstd + rest) γ + β. The mean is a pair of doubles, of
 // which the second is at most half a unit of the first; rest = −second · rstd.
 struct RowStatistics {

@@ -123,8 +123,8 @@ void compute_chunk(const Runtime& run, const MatmulTarget& target, const Product
   const Index width = chunk.n1 - chunk.n0;
   const bool near = p.floats() <= FetchAhead::kNearFloats;
   // Of a weight gradient both operands are packed, and half of them come from other cores.
-  const bool packs_much = chunk.panels.floats == nullptr && (!near || p.a_transposed);
-  const Grid grid(target, p.m, width, chunk.panels.floats == nullptr, packs_much, run.threads());
+  const bool local = chunk.panels.floats == nullptr, large = local && (!near || p.a_transposed);
+  const Grid grid(target, p.m, width, local, large, run.threads());
   run.reserve_worker_scratch(static_cast<std::size_t>(
       target.piece_scratch(grid.row_group, grid.column_group, p.a_transposed)));
   run.pool().run(grid.rows * grid.columns, [&](Index item, int worker) {

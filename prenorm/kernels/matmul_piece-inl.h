@@ -63,16 +63,20 @@ void pack_left(const float* a, Index a_row, Index k, Index rows, float* tiles) {
 
 Index tiles_of(Index rows) { return ceil_div(rows, kTileRows); }
 
-// Rows of c, and of what its epilogue reads and writes.
+// The piece's rows from m and columns from n of what its epilogue reads or writes besides c.
+void add_operand(const MatmulPiece& p, ConstMatrix x, Index m, Index n, Index rows, Index columns,
+                 FetchAhead& ahead) {
+  if (x) ahead.add(x[p.m + m].data() + p.n + n, x.stride(0), rows, columns);
+}
+
+// The same of c and of all of these.
 void add_results(const MatmulPiece& p, Index m, Index n, Index rows, Index columns,
                  FetchAhead& ahead) {
-  const auto add = [&](ConstMatrix x) {
-    if (x) ahead.add(x[p.m + m].data() + p.n + n, x.stride(0), rows, columns);
-  };
+  const Epilogue& e = *p.epilogue;
   ahead.add(p.c + m * p.c_row + n, p.c_row, rows, columns);
-  add(p.epilogue->residual);
-  add(p.epilogue->activation_input);
-  add(p.epilogue->activated);
+  for (const ConstMatrix& x : {e.residual, e.activation_input, ConstMatrix(e.activated)}) {
+    add_operand(p, x, m, n, rows, columns, ahead);
+  }
 }
 
 // One piece: block after block of k, in each panel after panel, in each tile after tile. So a block
@@ -188,14 +192,13 @@ class Piece {
     FetchAhead ahead;
     n += kTileWidth;
     if (n < p_.columns) {
-      add_rows_of(p_.epilogue->activation_input, n, ahead);
-      add_rows_of(p_.epilogue->activated, n, ahead);
+      for (const ConstMatrix& x :
+           {p_.epilogue->activation_input, ConstMatrix(p_.epilogue->activated)}) {
+        add_operand(p_, x, 0, n, p_.rows, panel_columns(n), ahead);
+      }
       ahead.spread_over(tiles_of(p_.rows));
     }
     return ahead;
-  }
-  void add_rows_of(ConstMatrix x, Index n, FetchAhead& ahead) const {
-    if (x) ahead.add(x[p_.m].data() + p_.n + n, x.stride(0), p_.rows, panel_columns(n));
   }
 
   // The columns' sums over the tokens, while their block is near.

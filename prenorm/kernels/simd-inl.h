@@ -119,6 +119,14 @@ HWY_INLINE void store_f_part(const F16& x, float* p, Index count) {
   for (Index i = 0; i < count; ++i) p[i] = tmp[i];
 #endif
 }
+HWY_INLINE D16 load_doubles(const double* p) {
+  D16 r;
+  PRENORM_EACH_D(i) r.v[i] = hn::LoadU(DD(), p + i * kDoubleLanes);
+  return r;
+}
+HWY_INLINE void store_doubles(const D16& x, double* p) {
+  PRENORM_EACH_D(i) hn::StoreU(x.v[i], DD(), p + i * kDoubleLanes);
+}
 // Sixteen floats at p, widened.
 HWY_INLINE D16 load_d(const float* p) {
   D16 r;
