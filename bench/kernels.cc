@@ -152,7 +152,7 @@ void adamw(benchmark::State& state) {
   for (auto _ : state) {
     // Without gradients the moments would fade to numbers too small for a float, which are slow.
     std::ranges::fill(grad.flat(), 0.01f);
-    kernels::adamw(runtime(), {}, value.flat(), grad.flat(), first.flat(), second.flat());
+    kernels::adamw(runtime(), {}, {value.flat(), grad.flat(), first.flat(), second.flat()});
   }
   per_second(state, "elements/s", static_cast<double>(count));
 }

@@ -110,14 +110,12 @@ namespace {
 
 PRENORM_TARGET_TABLE(AdamWTable, adamw_table, kAdamW)
 
-constexpr Index kUpdateChunk = 16384;
-
-AdamWFactors factors(const AdamWStep& s) {
+AdamWFactors factors(const AdamWStep& s, bool decays) {
   const auto t = static_cast<std::uint64_t>(s.step);
   const double correction1 = 1.0 - pow_int(s.beta1, t);
   const double correction2 = 1.0 - pow_int(s.beta2, t);
   return {.clip = static_cast<float>(s.grad_scale),
-          .decay = static_cast<float>(1.0 - s.learning_rate * s.weight_decay),
+          .decay = decays ? static_cast<float>(1.0 - s.learning_rate * s.weight_decay) : 1.0f,
           .blend1 = static_cast<float>(1.0 - s.beta1),
           .beta2 = static_cast<float>(s.beta2),
           .blend2 = static_cast<float>(1.0 - s.beta2),
@@ -128,29 +126,37 @@ AdamWFactors factors(const AdamWStep& s) {
 
 }  // namespace
 
-void adamw(const Runtime& run, const AdamWStep& step, std::span<float> value, std::span<float> grad,
-           std::span<float> first_moment, std::span<float> second_moment) {
-  assert(step.step >= 1);
-  assert(grad.size() == value.size() && first_moment.size() == value.size() &&
-         second_moment.size() == value.size());
-  const AdamWFactors f = factors(step);
+void adamw(const Runtime& run, const AdamWStep& step, std::span<const AdamWStretch> stretches) {
+  const AdamWFactors decaying = factors(step, true), others = factors(step, false);
   const AdamWTable& table = adamw_table(run.isa());
-  const auto count = static_cast<Index>(value.size());
-  run.pool().run(ceil_div(count, kUpdateChunk), [&](Index piece, int) {
-    const Index begin = piece * kUpdateChunk;
-    table.update(f, std::min(kUpdateChunk, count - begin), value.data() + begin,
-                 grad.data() + begin, first_moment.data() + begin, second_moment.data() + begin);
+  run.pool().run(static_cast<Index>(stretches.size()), [&](Index i, int) {
+    const AdamWStretch& s = stretches[static_cast<std::size_t>(i)];
+    assert(s.grad.size() == s.value.size() && s.first_moment.size() == s.value.size() &&
+           s.second_moment.size() == s.value.size());
+    table.update(s.decays ? decaying : others, static_cast<Index>(s.value.size()), s.value.data(),
+                 s.grad.data(), s.first_moment.data(), s.second_moment.data());
   });
 }
 
-void squares_of_chunks(const Runtime& run, std::span<const float> x, std::span<double> sums) {
-  const auto count = static_cast<Index>(x.size());
-  assert(static_cast<Index>(sums.size()) == ceil_div(count, kSquaresChunk));
+void adamw(const Runtime& run, const AdamWStep& step, const AdamWStretch& parameter) {
+  const AdamWFactors f = factors(step, parameter.decays);
   const AdamWTable& table = adamw_table(run.isa());
-  run.pool().run(static_cast<Index>(sums.size()), [&](Index chunk, int) {
-    const Index begin = chunk * kSquaresChunk;
-    sums[static_cast<std::size_t>(chunk)] =
-        table.sum_of_squares(x.data() + begin, std::min(kSquaresChunk, count - begin));
+  const auto count = static_cast<Index>(parameter.value.size());
+  run.pool().run(ceil_div(count, kAdamWStretch), [&](Index piece, int) {
+    const Index begin = piece * kAdamWStretch;
+    table.update(f, std::min(kAdamWStretch, count - begin), parameter.value.data() + begin,
+                 parameter.grad.data() + begin, parameter.first_moment.data() + begin,
+                 parameter.second_moment.data() + begin);
+  });
+}
+
+void squares_of_chunks(const Runtime& run, std::span<const std::span<const float>> chunks,
+                       std::span<double> sums) {
+  assert(sums.size() == chunks.size());
+  const AdamWTable& table = adamw_table(run.isa());
+  run.pool().run(static_cast<Index>(chunks.size()), [&](Index i, int) {
+    const auto n = static_cast<std::size_t>(i);
+    sums[n] = table.sum_of_squares(chunks[n].data(), static_cast<Index>(chunks[n].size()));
   });
 }
 
@@ -160,7 +166,12 @@ double sum_of_squares(const Runtime& run, std::span<const float> x) {
   const std::span<double> sums(
       reinterpret_cast<double*>(run.shared_scratch(chunks * sizeof(double) / sizeof(float))),
       chunks);
-  squares_of_chunks(run, x, sums);
+  const AdamWTable& table = adamw_table(run.isa());
+  run.pool().run(static_cast<Index>(chunks), [&](Index chunk, int) {
+    const Index begin = chunk * kSquaresChunk, left = static_cast<Index>(x.size()) - begin;
+    sums[static_cast<std::size_t>(chunk)] =
+        table.sum_of_squares(x.data() + begin, std::min(kSquaresChunk, left));
+  });
   double total = 0.0;
   for (const double sum : sums) total += sum;
   return total;

@@ -68,8 +68,9 @@ void time_softmax(const Runtime& run, Index rows, Index width, Timer& timer) {
 void time_adamw(const Runtime& run, Index count, Timer& timer) {
   const BenchmarkMatrix value(1, count), grad(1, count), first(1, count), second(1, count);
   std::ranges::fill(second.flat(), 1.0f);
+  const kernels::AdamWStretch all{value.flat(), grad.flat(), first.flat(), second.flat()};
   timer({"AdamW", {count}, 0, 0, 32 * static_cast<double>(count)},
-        [&] { kernels::adamw(run, {}, value.flat(), grad.flat(), first.flat(), second.flat()); });
+        [&] { kernels::adamw(run, {}, all); });
 }
 
 void time_block(const Runtime& run, Index batch, Index time, Index width, Index heads,

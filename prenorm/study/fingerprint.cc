@@ -80,8 +80,9 @@ class Training {
     std::size_t at = 0;
     for (Parameter& p : model_.parameters()) {
       const std::size_t count = p.value.size();
-      kernels::adamw(run_, options, p.value, p.grad, std::span(first_).subspan(at, count),
-                     std::span(second_).subspan(at, count));
+      kernels::adamw(run_, options,
+                     {p.value, p.grad, std::span(first_).subspan(at, count),
+                      std::span(second_).subspan(at, count)});
       at += count;
     }
   }

@@ -223,8 +223,8 @@ std::uint64_t adamw_hash(const Runtime& run) {
   for (float& x : second.values()) x = x * x;
   BitHash hash;
   hash.add(std::span<const double>(std::array{kernels::sum_of_squares(run, grad.values())}));
-  kernels::adamw(run, {.weight_decay = 0.1, .step = 3, .grad_scale = 0.5}, value.values(),
-                 grad.values(), first.values(), second.values());
+  kernels::adamw(run, {.weight_decay = 0.1, .step = 3, .grad_scale = 0.5},
+                 {value.values(), grad.values(), first.values(), second.values()});
   for (const Numbers* part : {&value, &first, &second}) hash.add(ConstMatrix(*part));
   return hash.value();
 }

@@ -38,6 +38,28 @@ AdamW::AdamW(ParameterRegistry& parameters, const Options& options, int part, in
   if (own_size() == 0) return;
   first_ = Buffer(own_size() * sizeof(float));
   second_ = Buffer(own_size() * sizeof(float));
+  cut();
+}
+
+// What is owned of each parameter, into stretches and chunks.
+void AdamW::cut() {
+  const std::size_t begin = own_begin(), end = begin + own_size();
+  for (const Parameter& p : parameters_) {
+    const std::size_t at = offset_of(p, parameters_);
+    const std::size_t from = std::max(at, begin), to = std::min(at + p.value.size(), end);
+    const auto each = [&](Index length, const auto& use) {
+      const auto most = static_cast<std::size_t>(length);
+      for (std::size_t n = from; n < to; n += most) use(n, std::min(most, to - n));
+    };
+    each(kernels::kAdamWStretch, [&](std::size_t n, std::size_t count) {
+      stretches_.push_back({p.value.subspan(n - at, count), p.grad.subspan(n - at, count),
+                            own_first().subspan(n - begin, count),
+                            own_second().subspan(n - begin, count), p.decays});
+    });
+    each(kernels::kSquaresChunk, [&](std::size_t n, std::size_t count) {
+      grad_chunks_.push_back(p.grad.subspan(n - at, count));
+    });
+  }
 }
 
 AdamW::Result AdamW::step(const Runtime& run, double learning_rate) {
@@ -52,22 +74,11 @@ double AdamW::grad_norm(const Runtime& run) const {
   return chunks_.norm(sums);
 }
 
-// A parameter at a time, so that its chunks are summed side by side.
+// All parameters' chunks in one loop, so that small ones keep all threads busy, too.
 void AdamW::squares(const Runtime& run, std::span<double> sums) const {
   // The norm reads the gradient once; the update reads and writes it, the value and both moments.
   const ProfileScope scope(run, Part::kOptimizer, 0.0, 4.0 * static_cast<double>(own_size()));
-  const std::size_t begin = own_begin(), end = begin + own_size();
-  std::size_t chunk = 0;
-  for (const Parameter& p : std::as_const(parameters_)) {
-    const std::size_t at = offset_of(p, parameters_);
-    const std::size_t from = std::max(at, begin), to = std::min(at + p.value.size(), end);
-    if (from >= to) continue;
-    const auto count =
-        static_cast<std::size_t>(ceil_div(static_cast<Index>(to - from), kernels::kSquaresChunk));
-    kernels::squares_of_chunks(run, p.grad.subspan(from - at, to - from),
-                               sums.subspan(chunk, count));
-    chunk += count;
-  }
+  kernels::squares_of_chunks(run, grad_chunks_, sums);
 }
 
 AdamW::Result AdamW::update(const Runtime& run, double learning_rate,
@@ -85,18 +96,10 @@ AdamW::Result AdamW::update(const Runtime& run, double learning_rate,
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
                           .eps = options_.eps,
+                          .weight_decay = options_.weight_decay,
                           .step = ++steps_,
                           .grad_scale = clip};
-  for (Parameter& p : parameters_) {
-    const std::size_t at = offset_of(p, parameters_);
-    const std::size_t from = std::max(at, begin), to = std::min(at + p.value.size(), end);
-    if (from >= to) continue;
-    const std::size_t count = to - from;
-    step.weight_decay = p.decays ? options_.weight_decay : 0.0;
-    kernels::adamw(run, step, p.value.subspan(from - at, count), p.grad.subspan(from - at, count),
-                   own_first().subspan(from - begin, count),
-                   own_second().subspan(from - begin, count));
-  }
+  kernels::adamw(run, step, stretches_);
   result.applied = true;
   return result;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "prenorm/kernels/adamw.h"
 #include "prenorm/kernels/runtime.h"
 #include "prenorm/tensor/buffer.h"
 #include "prenorm/tensor/parameter.h"
@@ -74,6 +75,7 @@ class AdamW {
   std::size_t own_begin() const { return chunks_.begin(part_); }
   std::size_t own_size() const { return chunks_.end(part_) - own_begin(); }
   bool owns_all() const { return parts_ == 1; }
+  void cut();
 
   ParameterRegistry& parameters_;
   Options options_;
@@ -82,6 +84,9 @@ class AdamW {
   std::vector<double> sums_;       // of step()
   Buffer first_, second_;          // of the owned part
   Buffer all_first_, all_second_;  // between assemble() and keep_own()
+  // Of the owned part, in pieces for the threads.
+  std::vector<kernels::AdamWStretch> stretches_;
+  std::vector<std::span<const float>> grad_chunks_;
   Index steps_ = 0;
 };
 

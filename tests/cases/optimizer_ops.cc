@@ -43,7 +43,7 @@ void adamw(Case& c) {
     step.grad_scale =
         clip_factor(std::sqrt(kernels::sum_of_squares(c.run(), grad.values)), max_norm);
     ++step.step;
-    kernels::adamw(c.run(), step, p.values, grad.values, first, second);
+    kernels::adamw(c.run(), step, {p.values, grad.values, first, second});
     after.values.insert(after.values.end(), p.values.begin(), p.values.end());
   }
   c.check("p_after_each_step", after);

@@ -65,7 +65,7 @@ struct State {
   std::vector<float> value, grad, first, second;
   explicit State(std::size_t n) : value(n), grad(n), first(n), second(n) {}
   void step(const Runtime& run, const AdamWStep& step) {
-    adamw(run, step, value, grad, first, second);
+    adamw(run, step, {value, grad, first, second});
   }
   bool same_bits(const State& o) const {
     return rows_testing::same_bits(value, o.value) && rows_testing::same_bits(grad, o.grad) &&

@@ -68,10 +68,13 @@ TEST(ParameterChunks, the_norm_is_that_of_the_parameters_one_after_another) {
   std::vector<double> squares;
   for (const Parameter& p : std::as_const(registry)) {
     sum += kernels::sum_of_squares(run, p.grad);
-    const auto chunks = static_cast<std::size_t>(
-        ceil_div(static_cast<Index>(p.grad.size()), kernels::kSquaresChunk));
-    squares.resize(squares.size() + chunks);
-    kernels::squares_of_chunks(run, p.grad, std::span(squares).last(chunks));
+    std::vector<std::span<const float>> chunks;
+    for (std::span<const float> rest = p.grad; !rest.empty();
+         rest = rest.subspan(chunks.back().size())) {
+      chunks.push_back(rest.first(std::min(rest.size(), std::size_t{kernels::kSquaresChunk})));
+    }
+    squares.resize(squares.size() + chunks.size());
+    kernels::squares_of_chunks(run, chunks, std::span(squares).last(chunks.size()));
   }
   EXPECT_GT(sum, 1.0);
   EXPECT_EQ(ParameterChunks(registry, 3).norm(squares), std::sqrt(sum));
