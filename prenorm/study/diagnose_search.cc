@@ -157,15 +157,20 @@ DiagnoseSearch::Candidate DiagnoseSearch::one_by_one(const DiagnoseScope& scope,
     const bool half = !next.empty() && next.front().score.loss < 0.5 * found.score.loss;
     const bool local_first = found.score.loss > kFarOff && !half;
     if (!enough && half && add_in_one_place(scope, found, next)) enough = true;
+    // An ε that explains all still has those in one place to compare with, but no pairs.
+    const bool epsilon = !enough && add_numbers(scope, found, false, next);
     for (const bool local : {local_first, !local_first}) {
       if (enough || scope.others.empty()) break;
       if (local) {
         add_local(scope, found, next);
-      } else if (round == 0 && !next.empty()) {
+      } else if (round == 0 && !next.empty() && !epsilon) {
         add_pairs(scope, found, next);
+      } else {
+        continue;
       }
       enough = !next.empty() && explains(next.front(), scope.slots);
     }
+    if (!enough && !epsilon) add_numbers(scope, found, true, next);
     if (next.empty() || next.front().score.cost + kWorthwhile > found.score.cost) break;
     if (round == 0) singles = next;
     found = next.front();
@@ -200,7 +205,7 @@ bool DiagnoseSearch::as_good(const Mistakes& other, const Mistakes& found,
 
 void DiagnoseSearch::compare(const DiagnoseScope& scope, const Candidate& found, Explanation& out) {
   constexpr double kNear = 2.0;
-  const auto own = names_of(found.mistakes);
+  const auto own = names_of(with_zero_mask_named(found.mistakes, kNoNumber));
   double runner_up = full_->base_score(scope.slots).loss;
   for (const Candidate& other : seen_) {
     // A larger set that does no better is no other explanation.
@@ -243,6 +248,7 @@ Explanation DiagnoseSearch::explain(const DiagnoseScope& whole) {
     found = with_pairs(scope, found, singles);
     prune(found, scope.slots);
   }
+  try_epsilon(scope, found);
   out.explained = explains(found, scope.slots);
   const Mistakes zero = with_zero_mask_named(found.mistakes, kNoNumber);
   if (as_good(zero, found.mistakes, scope.slots)) found.mistakes = zero;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "prenorm/study/diagnose_effects.h"
@@ -155,6 +156,13 @@ class DiagnoseSearch {
   static std::optional<Mistakes> fit_that_explains(const Evaluation& evaluation,
                                                    const Mistakes& set,
                                                    std::span<const Index> slots, double left);
+  std::vector<Mistakes> places_of_number(const DiagnoseScope& scope, const Mistakes& start,
+                                         std::string_view name) const;
+  Candidates with_numbers(std::vector<Mistakes> sets, const Mistakes& start,
+                          std::span<const Index> slots) const;
+  bool add_numbers(const DiagnoseScope& scope, const Candidate& found, bool masks,
+                   Candidates& next);
+  void try_epsilon(const DiagnoseScope& scope, Candidate& found);
   std::vector<Mistakes> extended(const Mistakes& start, const std::vector<Mistakes>& by) const;
   void add_local(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
   bool add_in_one_place(const DiagnoseScope& scope, const Candidate& found, Candidates& next);
