@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "prenorm/study/diagnose_doubt.h"
 #include "prenorm/study/diagnose_head.h"
+#include "prenorm/study/diagnose_numbers.h"
 #include "prenorm/study/diagnose_places.h"
 #include "prenorm/study/diagnose_search.h"
 #include "prenorm/study/diagnose_whole.h"
@@ -94,6 +96,7 @@ class Diagnoser {
 
   void explain(const DiagnoseScope& scope) {
     const Explanation found = beyond_search() ? Explanation() : explanation_of(scope);
+    if (!narrow(input_.numbers) && is_a_guess(evaluation(), scope.slots, found)) return;
     if (found.explained) before_ = found.mistakes;
     if (!found.explained && far_off(scope, found.mistakes)) {
       const bool end = std::ranges::any_of(
@@ -178,7 +181,9 @@ class Diagnoser {
         all_layers = static_cast<Index>(layers.size()) == model_.layers();
       }
     }
-    round_number(choice, slots);
+    if (choice.name == "norm.eps-value") {
+      choice.number = epsilon_as_written(evaluation(), settled_, choice, slots);
+    }
     out.name = choice.name;
     out.where = all_layers ? "everywhere" : place_of(choice);
     out.number = reported_number(choice);
@@ -210,23 +215,6 @@ class Diagnoser {
       if (e.no_worse(before, e.trace(with), slots)) return with;
     }
     return std::nullopt;
-  }
-
-  // A number as people write it, where that explains the stages as well.
-  void round_number(MistakeChoice& choice, const std::vector<Index>& slots) const {
-    if (choice.name != "norm.eps-value") return;
-    const Evaluation& e = evaluation();
-    const double power = std::pow(10.0, std::round(std::log10(*choice.number)));
-    const double loss = e.score(e.trace(settled_), slots).loss;
-    for (const double number : {1e-12, power}) {
-      Mistakes other = settled_;
-      for (MistakeChoice& m : other) {
-        if (same_mistake(m, choice)) m.number = number;
-      }
-      if (e.score(e.trace(other), slots).loss > 1.02 * loss) continue;
-      choice.number = number;
-      return;
-    }
   }
 
   // What one stage leaves open, the others may tell.
@@ -300,9 +288,8 @@ class Diagnoser {
   // --- The verdict ------------------------------------------------------------------------------
 
   void settle() {
-    const auto departs = std::ranges::find_if(out_.stages, &DivergedStage::departs);
-    if (!input_.logits_only && departs != out_.stages.end() && (!named_.empty() || unexplained_)) {
-      out_.first_divergence = departs->name;
+    if (!input_.logits_only && (!named_.empty() || unexplained_)) {
+      out_.first_divergence = first_departure(evaluation(), settled_, out_.stages);
     }
     out_.mistakes = named_;
     if (unexplained_) {
@@ -392,8 +379,7 @@ Diagnosis diagnose(const Runtime& run, const DiagnoseModel& model, const Diagnos
     }
     return whole.diagnose();
   }
-  // A run in a narrow type has narrow parameters.
-  const DiagnoseModel small = rounded(model, input.numbers);
+  const DiagnoseModel small = rounded(model, input.numbers);  // so are the run's parameters
   return Diagnoser(run, small, input, progress).diagnose();
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "prenorm/kernels/exp_wide.h"
@@ -52,7 +53,8 @@ class Head {
        Index queries)
       : isa_(isa),
         options_(options),
-        by_kernel_(options.numbers == Numbers::kExact || options.numbers == Numbers::kFloat32),
+        by_kernel_(options.numbers == Numbers::kExact),
+        in_float_(options.numbers == Numbers::kFloat32),
         time_(place.time),
         queries_(queries),
         width_(place.head_width),
@@ -77,10 +79,8 @@ class Head {
     for (Index t = 0; t < queries_; ++t) {
       double* out = o.row(t);
       for (Index s = 0; s < time_; ++s) {
-        const double p = p_(t, s);
-        if (p == 0.0) continue;  // a key that is not seen may even hold a NaN
-        const double* v = v_.row(s);
-        for (Index d = 0; d < width_; ++d) out[d] += p * v[d];
+        // A key that is not seen may even hold a NaN.
+        if (const double p = p_(t, s); p != 0.0) add_scaled(p, v_.row(s), 0, width_, out);
       }
     }
     return rounded(std::move(o), options_.numbers);
@@ -104,6 +104,18 @@ class Head {
     return take(qkv, place, part, options_);
   }
 
+  // sum[i] += factor * x[i] for i in [first, last).
+  void add_scaled(double factor, const double* x, Index first, Index last, double* sum) const {
+    if (!in_float_) {
+      for (Index i = first; i < last; ++i) sum[i] += factor * x[i];
+      return;
+    }
+    const auto f = static_cast<float>(factor);
+    for (Index i = first; i < last; ++i) {
+      sum[i] = static_cast<float>(sum[i]) + f * static_cast<float>(x[i]);
+    }
+  }
+
   bool set_to_value() const {
     return options_.causal && options_.mistakes.mask == MaskMistake::kSetToValue;
   }
@@ -119,9 +131,7 @@ class Head {
       const auto [first, last] = seen_keys(options_, t, time_);
       double* row = p_.row(t);
       for (Index d = 0; d < width_ && !by_kernel_; ++d) {
-        const double q = q_(t, d);
-        const double* k = k_.row(d);
-        for (Index s = first; s < last; ++s) row[s] += q * k[s];
+        add_scaled(q_(t, d), k_.row(d), first, last, row);
       }
       for (Index s = first; s < last; ++s) row[s] *= scale;
       const double others = set_to_value() ? options_.mistakes.mask_value : kUnseen;
@@ -169,6 +179,7 @@ class Head {
   Isa isa_;
   const AttentionOptions& options_;
   bool by_kernel_;  // sums need not be the textbook's to the bit
+  bool in_float_;   // every step of a sum is rounded, as float32 code does
   Index time_, queries_, width_;
   Values q_, k_, v_;  // [T, D], [D, T], [T, D]
   Values p_;          // [queries, T]: scores, then probabilities
@@ -252,6 +263,33 @@ void activate(Isa isa, Activation kind, Index n, const double* x, double* y) {
   }
 }
 
+// The same as float32 code writes it, every result rounded: 1 + erf and 1 + tanh lose digits of
+// their own.
+void activate_in_float(Isa isa, Activation kind, Index n, const double* x, double* y) {
+  static const NormalCdf cdf;
+  const auto narrow = [](double number) { return static_cast<float>(number); };
+  if (kind == Activation::kRelu) return activate(isa, kind, n, x, y);
+  if (kind == Activation::kGelu) {
+    for (Index i = 0; i < n; ++i) {
+      const float v = narrow(x[i]), z = v * 0.70710678f;
+      const float erf = narrow(2.0 * cdf(static_cast<double>(z) * std::numbers::sqrt2) - 1.0);
+      y[i] = 0.5f * v * (1.0f + erf);
+    }
+    return;
+  }
+  const bool quick = kind == Activation::kGeluQuick;
+  for (Index i = 0; i < n; ++i) {
+    const float v = narrow(x[i]), inner = 0.79788456f * (v + 0.044715f * (v * v * v));
+    y[i] = quick ? -1.702f * v : -2.0f * inner;
+  }
+  kernels::exp_wide(isa, n, y);
+  for (Index i = 0; i < n; ++i) {
+    const float v = narrow(x[i]);
+    const float gate = quick ? 1.0f / (1.0f + narrow(y[i])) : narrow((1.0 - y[i]) / (1.0 + y[i]));
+    y[i] = quick ? v * gate : 0.5f * v * (1.0f + gate);
+  }
+}
+
 }  // namespace
 
 reference::LayerNormParameters<double> wide(const reference::LayerNormParameters<float>& p) {
@@ -327,7 +365,9 @@ Values quick_activation(const Runtime& run, const Values& x,
   run_pieces(run, (x.size() + kPiece - 1) / kPiece, spread, [&](Index i) {
     const Index first = i * kPiece, count = std::min(kPiece, x.size() - first);
     double* out = y.row(0) + first;
-    activate(run.isa(), options.kind, count, from->row(0) + first, out);
+    const bool in_float = options.numbers == Numbers::kFloat32;
+    (in_float ? activate_in_float : activate)(run.isa(), options.kind, count, from->row(0) + first,
+                                              out);
     for (Index k = 0; k < count && options.numbers != Numbers::kExact; ++k) {
       out[k] = reference::round_to(out[k], options.numbers);
     }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "prenorm/study/diagnose_places.h"
+
 namespace prenorm {
 namespace {
 
@@ -21,8 +23,8 @@ constexpr std::array kFewMasks = {-12.0, -8.0, -5.0, -3.0, -1.0, 2.0, 8.0};
 
 bool is_mask(const MistakeChoice& choice) { return choice.name == "attention.mask-finite"; }
 
-// A replay moves about as far as these do: the weight of what should be blocked while that is small,
-// and else the number itself.
+// A replay moves about as far as these do: the weight of what should be blocked while that is
+// small, and else the number itself.
 double between(bool mask, double low, double high, double part) {
   if (!mask || high > 0.0) return low + part * (high - low);
   const double a = std::exp(low), b = std::exp(high);
@@ -33,7 +35,9 @@ std::vector<double> scale_of(bool mask, bool all, double own) {
   std::vector<double> out;
   if (mask) {
     out.push_back(kNoMask);
-    const auto add = [&](const auto& numbers) { out.insert(out.end(), numbers.begin(), numbers.end()); };
+    const auto add = [&](const auto& numbers) {
+      out.insert(out.end(), numbers.begin(), numbers.end());
+    };
     all ? add(kMasks) : add(kFewMasks);
     return out;
   }
@@ -163,6 +167,23 @@ Mistakes NumberSearch::fine(const Found& found) const {
     }
   }
   return with_number(found.set, best);
+}
+
+double epsilon_as_written(const Evaluation& evaluation, const Mistakes& set,
+                          const MistakeChoice& choice, std::span<const Index> slots) {
+  constexpr double kAsGood = 1.1;  // a fit takes some of the rounding with it
+  constexpr double kTiny = 1e-12, kSmall = 1e-7;
+  const double power = std::pow(10.0, std::round(std::log10(*choice.number)));
+  const double loss = evaluation.score(evaluation.trace(set), slots).loss;
+  // Of what is too small to tell, 1e-12 is what models have.
+  for (const double number : {power < kSmall ? kTiny : power, power, kTiny}) {
+    Mistakes other = set;
+    for (MistakeChoice& m : other) {
+      if (same_mistake(m, choice)) m.number = number;
+    }
+    if (evaluation.score(evaluation.trace(other), slots).loss <= kAsGood * loss) return number;
+  }
+  return *choice.number;
 }
 
 }  // namespace prenorm

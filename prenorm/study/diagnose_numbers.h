@@ -49,4 +49,8 @@ class NumberSearch {
   double loss_;
 };
 
+// An ε of the set as people write it, a power of ten, where that explains the stages as well.
+double epsilon_as_written(const Evaluation& evaluation, const Mistakes& set,
+                          const MistakeChoice& choice, std::span<const Index> slots);
+
 }  // namespace prenorm

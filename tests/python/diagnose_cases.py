@@ -134,8 +134,8 @@ def mistakes_everywhere(shape):
         attention.no-split-transpose attention.no-merge-transpose attention.softmax-axis
         numbers.f16-cache numbers.f16-gelu""".split()
     found = [Mistake(name) for name in names]
-    found += [Mistake("norm.eps-value", value=v) for v in (1e-3, 1e-6, 1e-12)]
-    found += [Mistake("attention.mask-finite", value=v) for v in (-2.0, -1e4)]
+    found += [Mistake("norm.eps-value", value=v) for v in (1e-3, 3e-5, 1e-6, 1e-12)]
+    found += [Mistake("attention.mask-finite", value=v) for v in (-2.0, -5.0, -1e4)]
     found += [Mistake("attention.qkv-order", value=v) for v in ("qvk", "kqv", "kvq", "vqk", "vkq")]
     found += [Mistake("position.offset", value=n) for n in (1, 3)]
     found += [Mistake(name) for name in sorted(set(KINDS.values()))

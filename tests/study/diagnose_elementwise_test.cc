@@ -67,7 +67,7 @@ TEST(DiagnoseElementwise, attention_in_small_numbers_is_the_textbooks) {
   std::normal_distribution<double> normal;
   for (double& x : qkv) x = normal(generator);
   const Runtime run;
-  for (const auto numbers : {reference::Numbers::kFloat32, reference::Numbers::kBfloat16}) {
+  for (const auto numbers : {reference::Numbers::kFloat16, reference::Numbers::kBfloat16}) {
     const reference::AttentionOptions options{
         .heads = 2, .numbers = numbers, .cache_numbers = reference::Numbers::kFloat16};
     EXPECT_EQ(quick_attention(run, qkv, 9, options, false), reference::attention(qkv, options));
@@ -96,6 +96,37 @@ TEST(DiagnoseElementwise, activations_are_the_textbooks) {
       }
     }
   }
+}
+
+// Float32 code rounds every step, not the results alone: its own rounding is what a dump is
+// measured with.
+TEST(DiagnoseElementwise, in_float32_every_step_is_rounded) {
+  constexpr double kOnce = 0x1p-24 / 1.7320508;  // of results alone, to their size
+  const Runtime run;
+  std::mt19937 generator(4);
+  std::normal_distribution<double> normal;
+  const auto rounding = [](const Values& found, const Values& exact) {
+    return std::sqrt(mean_square_difference(found, exact) / mean_square(exact));
+  };
+  Values x({64, 64}), qkv({1, 64, 3 * 32});
+  for (double& v : x) v = static_cast<float>(normal(generator));
+  for (double& v : qkv) v = static_cast<float>(4.0 * normal(generator));  // sharp
+  const auto in = [&](reference::Activation kind, reference::Numbers numbers) {
+    return quick_activation(run, x, {.kind = kind, .numbers = numbers}, false);
+  };
+  using reference::Numbers;
+  for (const auto kind : {reference::Activation::kGelu, reference::Activation::kGeluTanh,
+                          reference::Activation::kGeluQuick}) {
+    const double r = rounding(in(kind, Numbers::kFloat32), in(kind, Numbers::kExact));
+    EXPECT_GT(r, 1.05 * kOnce);
+    EXPECT_LT(r, 4.0 * kOnce);
+  }
+  const auto attended = [&](Numbers numbers) {
+    return quick_attention(run, qkv, 64, {.heads = 2, .numbers = numbers}, false);
+  };
+  const double r = rounding(attended(Numbers::kFloat32), attended(Numbers::kExact));
+  EXPECT_GT(r, 2.0 * kOnce);
+  EXPECT_LT(r, 100.0 * kOnce);
 }
 
 }  // namespace
